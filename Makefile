@@ -1,0 +1,98 @@
+# Gatewright's commands. `make` alone lists them. Each sets up what it needs; nothing is done twice.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# Yours to set, on the command line or in the environment.
+VENV ?= .venv
+# Most cluster tests wait for a control plane, so more workers than cores pays off.
+WORKERS ?= 4
+# What `make test` runs, and with which further options: make test TESTS=tests/unit PYTEST_ARGS=-x
+TESTS ?= tests
+PYTEST_ARGS ?=
+
+PYTHON := $(VENV)/bin/python
+LOCKED := $(VENV)/.gatewright-locked
+INSTALLED := $(VENV)/.gatewright-installed
+
+UV_COMPILE = $(VENV)/bin/uv pip compile pyproject.toml --generate-hashes --no-emit-index-url --universal --python-version 3.11
+
+##@ Every day
+
+.PHONY: demo
+demo: $(INSTALLED) control-plane ## three releases on a local control plane: one promoted, one rolled back, one held
+	@$(PYTHON) -m devcluster.demo
+
+.PHONY: test
+test: $(INSTALLED) control-plane ## all tests: unit, property, and on a real control plane (TESTS=, WORKERS=, PYTEST_ARGS=)
+	@$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) $(TESTS)
+
+.PHONY: lint
+lint: $(INSTALLED) ## style, format, types and the direction of imports
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+	$(VENV)/bin/lint-imports
+
+.PHONY: format
+format: $(INSTALLED) ## put the code into the form that lint asks for
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+##@ Generated files
+
+.PHONY: generate
+generate: $(INSTALLED) ## write the CRDs, the chart's copy of them, and the reference pages
+	$(PYTHON) -m tools.generate
+
+.PHONY: verify
+verify: $(INSTALLED) ## fail when a generated file is not what its source says
+	$(PYTHON) -m tools.generate --check
+
+##@ Now and then
+
+.PHONY: bench
+bench: $(INSTALLED) control-plane ## measure: API calls, seconds to restore, memory, cold start (the figures in docs/reference)
+	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(PYTHON) "$$script"; done
+
+.PHONY: lock
+lock: $(INSTALLED) ## resolve pyproject.toml anew into requirements.lock (all) and requirements-image.lock (what the operator needs)
+	$(UV_COMPILE) --group dev -o requirements.lock
+	$(UV_COMPILE) --constraint requirements.lock --no-annotate -o requirements-image.lock
+
+.PHONY: clean
+clean: ## remove the virtual environment and what tools have cached in this folder (built control-plane programs stay)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ---- what the targets above stand on ----
+
+# API server, etcd and the rest: found, or built once and cached. Says itself what it does and for how long.
+.PHONY: control-plane
+control-plane: $(INSTALLED)
+	@$(PYTHON) -m devcluster build
+
+$(INSTALLED): $(LOCKED) pyproject.toml
+	@$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(LOCKED): requirements.lock | $(PYTHON)
+	@echo "Installing the locked packages into $(VENV) (about a minute the first time) …"
+	@$(PYTHON) -m pip install --quiet --require-hashes -r requirements.lock
+	@touch $@
+
+$(PYTHON):
+	@for python in $(or $(BASE_PYTHON),python3.14 python3.13 python3.12 python3.11 python3); do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	    "$$python" -m venv $(VENV) >/dev/null && exit 0; \
+	    rm -rf $(VENV); \
+	    echo "$$python cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; \
+	  fi; \
+	done; \
+	echo "Gatewright needs Python 3.11 or newer, and no python3 on the PATH is. Install one, or name it: make BASE_PYTHON=/path/to/python3.12" >&2; exit 1

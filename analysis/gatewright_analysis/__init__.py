@@ -1,0 +1,1 @@
+"""The pure core of Gatewright: kinds, evidence, statistics, verdicts and the ledger's bytes."""

@@ -1,0 +1,229 @@
+"""The status of a Rollout: the report on where it stands, written by the operator alone."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from gatewright_analysis.kinds.base import (
+    Condition,
+    Digest,
+    Label,
+    LabelValue,
+    Model,
+    Name,
+    Text,
+    Timestamp,
+)
+
+Revision = Annotated[str, Field(max_length=10, pattern="^[0-9a-f]{10}$")]
+
+
+class Phase(StrEnum):
+    """States of a Rollout (the diagram in docs/explanation/design.md, section 4)."""
+
+    IDLE = "Idle"
+    PROGRESSING = "Progressing"
+    PAUSED = "Paused"
+    HELD = "Held"
+    PROMOTING = "Promoting"
+    BAKING = "Baking"
+    RESTORING = "Restoring"
+    ROLLING_BACK = "RollingBack"
+    ROLLED_BACK = "RolledBack"
+
+
+class StableStatus(Model):
+    """The version that serves, and its size before the release."""
+
+    revision: Revision
+    """First ten hex digits of the digest of its pod template."""
+    pod_template_hash: Annotated[str, Field(max_length=63)]
+    """Label pod-template-hash of its ReplicaSet."""
+    replicas: int
+    """Number of pods before the release."""
+    images: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
+    """Images of its containers."""
+
+
+class CanaryStatus(Model):
+    """The version that is being judged."""
+
+    revision: Revision
+    """First ten hex digits of the digest of its pod template."""
+    replicas: int = 0
+    """Number of canary pods wanted."""
+    ready: int = 0
+    """Number of canary pods that are ready."""
+    initiator: Annotated[str, Field(max_length=253)] = ""
+    """Who the API server saw write the template; empty when unproven."""
+    contract_digest: Digest | None = None
+    """Version of the contract that this attempt is judged by."""
+    images: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
+    """Images of its containers."""
+
+
+class RejectedStatus(Model):
+    """The last version that was sent back."""
+
+    revision: Revision
+    """The revision that is not tried again without an order Retry."""
+    reason: Annotated[str, Field(max_length=63)]
+    """One word for programs: why it was rejected."""
+    message: Text = ""
+    """One sentence for people."""
+    at: Timestamp | None = None
+    """When it was rejected."""
+
+
+class WeightStatus(Model):
+    """Percent of traffic for the canary: what is wanted, and what is in force."""
+
+    desired: int = 0
+    """Percent that the present step asks for."""
+    actual: int = 0
+    """Percent that is in force."""
+    since: Timestamp | None = None
+    """Since when the wanted weight stands."""
+
+
+class AfterBack(StrEnum):
+    """What follows when all traffic is back on stable and the canary is gone."""
+
+    ROLLED_BACK = "RolledBack"
+    IDLE = "Idle"
+    START = "Start"
+
+
+class BackStatus(Model):
+    """Why traffic goes (or went) back, decided once; and what comes after."""
+
+    reason: Annotated[str, Field(max_length=63)]
+    """One word for programs: why traffic goes back."""
+    message: Text = ""
+    """One sentence for people."""
+    then: AfterBack
+    """What follows when all traffic is back on stable and the canary is gone."""
+    cause: Annotated[str, Field(max_length=253)] = ""
+    """What decided it: the run, review or order by name; empty when the world did."""
+    at: Timestamp
+    """When it was decided."""
+
+
+class HoldStatus(Model):
+    """What is held now: the run and evidence a decision must name, why, since when, until when."""
+
+    run: Name
+    """The GateRun that holds; a GateReview names it."""
+    evidence_digest: Digest
+    """Digest of the evidence that was judged; a GateReview names it."""
+    step: Annotated[str, Field(max_length=16)]
+    """Index of the step, or bake."""
+    initiator: Annotated[str, Field(max_length=253)] = ""
+    """Who started the change, and so may not approve it; empty when unproven."""
+    since: Timestamp
+    """When the HOLD began."""
+    reason: Annotated[str, Field(max_length=63)]
+    """One word for programs: why it is held."""
+    message: Text = ""
+    """One sentence for people: why it is held and what would change it."""
+    blocking: Annotated[tuple[Label, ...], Field(max_length=64)] = ()
+    """Ids of the checks that stop it."""
+    breach: bool = False
+    """The hold rests on a proven deterministic breach."""
+    deadline: Timestamp
+    """When the HOLD ends by itself (hold.timeout of the contract)."""
+    note: Text = ""
+    """What a RequestChanges review asked for."""
+
+
+class VerdictSummary(Model):
+    """The last verdict in short."""
+
+    decision: Annotated[str, Field(max_length=8)]
+    """PROMOTE, HOLD or ROLLBACK."""
+    run: Name
+    """The GateRun that holds the whole verdict."""
+    step: Annotated[str, Field(max_length=16)]
+    """Index of the step, or bake."""
+    reason: Annotated[str, Field(max_length=63)]
+    """One word for programs."""
+    message: Text = ""
+    """One sentence for people."""
+    at: Timestamp
+    """When the verdict was given."""
+
+
+class LedgerStatus(Model):
+    """The ledger's head: segment, sequence number and hash of the last entry."""
+
+    segment: int = 0
+    """Number of the newest segment: ConfigMap NAME-ledger-0000 and on."""
+    sequence: int = 0
+    """Sequence number of the last entry."""
+    head: Digest | None = None
+    """sha256 of the last entry."""
+
+
+class Originals(Model):
+    """What stood on the user's objects before the first write; put back byte for byte at the end."""
+
+    stable_selector: Annotated[dict[str, LabelValue], Field(max_length=32)] = Field(default_factory=dict)
+    """Selector of the stable Service."""
+    canary_selector: Annotated[dict[str, LabelValue], Field(max_length=32)] = Field(default_factory=dict)
+    """Selector of the canary Service."""
+    stable_weight: int | None = None
+    """Weight of the stable backendRef."""
+    canary_weight: int | None = None
+    """Weight of the canary backendRef."""
+
+
+class RolloutStatus(Model):
+    """Where the release stands; a report that only the operator writes."""
+
+    phase: Phase | None = None
+    """Where the release stands."""
+    message: Text = ""
+    """One sentence: what was done, or what is waited for. The same as in Events, log and plugin."""
+    current_step: int = 0
+    """Index of the step that is under way, from 0."""
+    attempt: int = 0
+    """Number of the present attempt, over all revisions."""
+    step_started_at: Timestamp | None = None
+    """When the present step began."""
+    progress_at: Timestamp | None = None
+    """When something last moved; `progressDeadline` counts from here."""
+    run: Annotated[str, Field(max_length=253)] = ""
+    """The GateRun that judges or has judged the present step."""
+    weight: WeightStatus = WeightStatus()
+    """The new version's share of the traffic."""
+    stable: StableStatus | None = None
+    """The version that serves."""
+    canary: CanaryStatus | None = None
+    """The version that is being judged."""
+    previous: StableStatus | None = None
+    """While promoting, baking and restoring: the version to go back to."""
+    rejected: RejectedStatus | None = None
+    """The last version that was sent back."""
+    originals: Originals | None = None
+    """What stood on the user's objects before the first write."""
+    verdict: VerdictSummary | None = None
+    """The last verdict."""
+    hold: HoldStatus | None = None
+    """What is held now, and until when."""
+    back: BackStatus | None = None
+    """Why traffic goes, or went, back."""
+    ledger: LedgerStatus = LedgerStatus()
+    """Head of the ledger."""
+    attempts: int = 0
+    """Attempts of the present revision."""
+    guard: Annotated[str, Field(max_length=16)] = ""
+    """How a new version is kept from the pods: Admission."""
+    observed_workload_generation: int = 0
+    """The workload's generation that this status speaks about."""
+    observed_revision: Annotated[str, Field(max_length=10)] = ""
+    """Revision of the workload's template that this status speaks about."""
+    observed_generation: int = 0
+    """The Rollout's generation that this status speaks about."""
+    conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
+    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, Feasible."""

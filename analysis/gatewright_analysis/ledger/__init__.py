@@ -1,0 +1,72 @@
+"""The ledger's bytes: what an entry is, how entries hang together, what they say. Pure."""
+
+from gatewright_analysis.ledger.canonical import (
+    MAX_CONTRACT_BYTES,
+    CanonicalContract,
+    ContractTooLarge,
+    canonical,
+    canonical_contract,
+    digest_of_bytes,
+    digest_of_json,
+    evidence_digest,
+    world_snapshot,
+)
+from gatewright_analysis.ledger.chain import (
+    Appended,
+    Ledger,
+    LedgerBroken,
+    Segment,
+    Write,
+    segment_index,
+    segment_name,
+)
+from gatewright_analysis.ledger.entry import (
+    GENESIS,
+    Actor,
+    Entry,
+    EntryKey,
+    EntryKind,
+    EntryTooLarge,
+    LedgerContentError,
+    NewEntry,
+    UnboundVerdict,
+)
+from gatewright_analysis.ledger.memory import LedgerMemory, OpenRollout, Rejection, Waiver, fold
+from gatewright_analysis.ledger.verify import Break, Head, VerifyResult, verify
+
+__all__ = [
+    "GENESIS",
+    "MAX_CONTRACT_BYTES",
+    "Actor",
+    "Appended",
+    "Break",
+    "CanonicalContract",
+    "ContractTooLarge",
+    "Entry",
+    "EntryKey",
+    "EntryKind",
+    "EntryTooLarge",
+    "Head",
+    "Ledger",
+    "LedgerBroken",
+    "LedgerContentError",
+    "LedgerMemory",
+    "NewEntry",
+    "OpenRollout",
+    "Rejection",
+    "Segment",
+    "UnboundVerdict",
+    "VerifyResult",
+    "Waiver",
+    "Write",
+    "canonical",
+    "canonical_contract",
+    "digest_of_bytes",
+    "digest_of_json",
+    "evidence_digest",
+    "fold",
+    "segment_index",
+    "segment_name",
+    "verify",
+    "world_snapshot",
+]

@@ -1,0 +1,246 @@
+"""What the ledger remembers: everything of a Rollout's status that must not be lost when status is."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from gatewright_analysis.kinds.base import Model
+from gatewright_analysis.kinds.contract import GateContractSpec
+from gatewright_analysis.kinds.review import GateReviewSpec, ReviewDecision
+from gatewright_analysis.kinds.rollout import AfterBack, CanaryStatus, Originals, StableStatus
+from gatewright_analysis.ledger.entry import Entry, EntryKey, EntryKind, LedgerContentError
+from gatewright_analysis.verdict import Verdict
+
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRollout:
+    """An attempt that began and has not ended: where to go on, and what to put back."""
+
+    revision: str
+    attempt: int
+    stable: StableStatus
+    canary: CanaryStatus
+    originals: Originals
+    started_at: datetime
+    step: int = 0
+    """The last step that an entry speaks of."""
+    promoted: bool = False
+    """Its promotion stands in the ledger: the way is on, unless `restoring`."""
+    restoring: bool = False
+    """The promoted version failed: the way is back to `stable`."""
+    back: AfterBack | None = None
+    """Traffic was sent back before a promotion; and what was to follow."""
+    back_reason: str = ""
+    back_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A revision that is not tried again without an order Retry."""
+
+    reason: str
+    message: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Waiver:
+    """An approval, for exactly this evidence, until `expires_at`."""
+
+    revision: str
+    step: str
+    attempt: int
+    run: str
+    evidence_digest: str
+    reviewer: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerMemory:
+    """The ledger, folded. Of `attempts`: over all Rollouts of this name; the rest: of this one alone."""
+
+    keys: frozenset[EntryKey] = frozenset()
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """Highest attempt of each revision."""
+    contracts: Mapping[str, GateContractSpec] = field(default_factory=dict)
+    """By digest: what attempts are pinned to."""
+    stable: StableStatus | None = None
+    """The version that serves, as far as the ledger knows."""
+    open: OpenRollout | None = None
+    rejected: Mapping[str, Rejection] = field(default_factory=dict)
+    """By revision."""
+    tickets: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    """Ids of checks whose one Wilson look is spent, by (revision, step)."""
+    waivers: tuple[Waiver, ...] = ()
+    verdict: Verdict | None = None
+    """The last one."""
+
+
+def fold(entries: Iterable[Entry], *, rollout_uid: str) -> LedgerMemory:
+    """Walk verified entries from the first to the last, in the eyes of the Rollout with this UID.
+
+    Raises LedgerContentError for an entry of a known kind that can't be read.
+    """
+    memory, keys, attempts = LedgerMemory(), set[EntryKey](), dict[str, int]()
+    for entry in entries:
+        # Names of GateRuns hold the attempt: a Rollout made anew under the same name must not count from 1.
+        attempts[entry.key.revision] = max(entry.key.attempt, attempts.get(entry.key.revision, 0))
+        if entry.key.rollout_uid == rollout_uid:
+            keys.add(entry.key)
+            memory = _remember(memory, entry)
+    return replace(memory, keys=frozenset(keys), attempts=attempts)
+
+
+def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    revision = entry.key.revision
+    match entry.key.kind:
+        case EntryKind.ADOPTED:
+            return replace(memory, stable=_read(entry, "stable", StableStatus), open=None)
+        case EntryKind.CONTRACT:
+            spec = _read(entry, "spec", GateContractSpec)
+            return replace(memory, contracts={**memory.contracts, entry.key.cause: spec})
+        case EntryKind.STARTED:
+            return _started(memory, entry)
+        case EntryKind.WEIGHT_SET | EntryKind.HELD:
+            return _at_step(memory, entry)
+        case EntryKind.VERDICT | EntryKind.BREACH:
+            return _judged(_at_step(memory, entry), entry)
+        case EntryKind.REVIEW:
+            return _reviewed(memory, entry)
+        case EntryKind.ORDER:
+            retried = _object(entry, "spec").get("order") == "Retry"
+            return replace(memory, rejected=_without(memory.rejected, revision)) if retried else memory
+        case EntryKind.PROMOTED:
+            return _opened(memory, entry, promoted=True)
+        case EntryKind.BACK:
+            return _opened(
+                memory,
+                entry,
+                back=_after(entry),
+                back_reason=str(entry.body.get("reason", "")),
+                back_message=str(entry.body.get("message", "")),
+            )
+        case EntryKind.RESTORING:
+            return _opened(_reject(memory, entry), entry, restoring=True)
+        case EntryKind.COMPLETED:
+            return _completed(memory, entry)
+        case EntryKind.ROLLED_BACK:
+            return _rolled_back(memory, entry)
+        case EntryKind.RESTORED:
+            return replace(_reject(memory, entry), stable=_read(entry, "to", StableStatus), open=None)
+        case EntryKind.DELETED:
+            return replace(memory, open=None)
+        case _:
+            return memory
+
+
+def _started(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    stable = _read(entry, "stable", StableStatus)
+    begun = OpenRollout(
+        revision=entry.key.revision,
+        attempt=entry.key.attempt,
+        stable=stable,
+        canary=_read(entry, "canary", CanaryStatus),
+        originals=_read(entry, "originals", Originals),
+        started_at=entry.at,
+    )
+    return replace(memory, open=begun, stable=stable, rejected=_without(memory.rejected, entry.key.revision))
+
+
+def _at_step(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    if not entry.key.step.isascii() or not entry.key.step.isdigit():
+        return memory
+    return _opened(memory, entry, step=int(entry.key.step))
+
+
+def _judged(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    verdict = _read(entry, "verdict", Verdict)
+    spent = {c.id for c in verdict.checks if c.statistics is not None and c.statistics.ticket_used}
+    place = (entry.key.revision, entry.key.step)
+    tickets = (
+        {**memory.tickets, place: memory.tickets.get(place, frozenset()) | spent} if spent else memory.tickets
+    )
+    return replace(memory, verdict=verdict, tickets=tickets)
+
+
+def _reviewed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    spec = _read(entry, "spec", GateReviewSpec)
+    if spec.decision is not ReviewDecision.APPROVE or spec.expires_at is None:
+        return memory
+    waiver = Waiver(
+        revision=spec.revision,
+        step=spec.step,
+        attempt=entry.key.attempt,
+        run=spec.run,
+        evidence_digest=spec.evidence_digest,
+        reviewer=spec.reviewer,
+        expires_at=spec.expires_at,
+    )
+    return replace(memory, waivers=(*memory.waivers, waiver))
+
+
+def _completed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    done = memory.open
+    stable = memory.stable
+    if done is not None:
+        # Its ReplicaSet is the native rolling update's: what its hash is, only the cluster knows.
+        stable = done.stable.model_copy(
+            update={"revision": done.revision, "pod_template_hash": "", "images": done.canary.images}
+        )
+    return replace(memory, open=None, stable=stable)
+
+
+def _rolled_back(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    # Superseded and reverted versions went back too, but were not refused.
+    refused = memory.open is None or memory.open.back in (None, AfterBack.ROLLED_BACK)
+    return replace(_reject(memory, entry) if refused else memory, open=None)
+
+
+def _reject(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    reason, message = entry.body.get("reason", entry.key.cause), entry.body.get("message", "")
+    rejection = Rejection(str(reason), str(message), entry.at)
+    return replace(memory, rejected={**memory.rejected, entry.key.revision: rejection})
+
+
+def _opened(memory: LedgerMemory, entry: Entry, **changes: Any) -> LedgerMemory:
+    """`changes` to the open rollout, when the entry speaks of it: a Retry of a held step goes on under a higher attempt."""
+    begun = memory.open
+    if begun is None or begun.revision != entry.key.revision or entry.key.attempt < begun.attempt:
+        return memory
+    return replace(memory, open=replace(begun, attempt=entry.key.attempt, **changes))
+
+
+def _after(entry: Entry) -> AfterBack:
+    try:
+        return AfterBack(entry.body.get("then", AfterBack.ROLLED_BACK))
+    except ValueError as error:
+        raise _unreadable(entry, str(error)) from error
+
+
+def _read(entry: Entry, name: str, model: type[M]) -> M:
+    try:
+        return model.model_validate(_object(entry, name))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise _unreadable(entry, f"{name}.{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def _object(entry: Entry, name: str) -> Mapping[str, Any]:
+    value = entry.body.get(name)
+    if not isinstance(value, Mapping):
+        raise _unreadable(entry, f"its {name} is missing")
+    return value
+
+
+def _unreadable(entry: Entry, why: str) -> LedgerContentError:
+    return LedgerContentError(f"entry {entry.sequence} ({entry.key.kind}) can't be read: {why}")
+
+
+def _without(rejected: Mapping[str, Rejection], revision: str) -> dict[str, Rejection]:
+    return {key: value for key, value in rejected.items() if key != revision}

@@ -1,0 +1,30 @@
+"""Names that stand on objects: API group, labels, annotations, verbs. One place, so that chart, operator and plugin agree."""
+
+from typing import Final
+
+GROUP: Final = "gatewright.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+GATED_LABEL: Final = f"{GROUP}/gated"
+"""On a gated Deployment: `true` (what the admission policies select). On its canary: `canary`."""
+ROLLOUT_LABEL: Final = f"{GROUP}/rollout"
+"""On everything the operator creates for a Rollout: canary Deployment and pods, GateRuns, ledger segments."""
+REVISION_LABEL: Final = f"{GROUP}/revision"
+"""On canary Deployment, its pods and its ControllerRevision: the revision (first 10 hex digits of the template digest)."""
+LEDGER_LABEL: Final = f"{GROUP}/ledger"
+EVIDENCE_LABEL: Final = f"{GROUP}/evidence"
+
+CHANGED_BY: Final = f"{GROUP}/changed-by"
+DECISION: Final = f"{GROUP}/decision"
+IN_FLIGHT: Final = f"{GROUP}/in-flight"
+PINNED: Final = f"{GROUP}/pinned"
+
+FINALIZER: Final = f"{GROUP}/traffic"
+
+VERB_APPROVE: Final = "approve"
+VERB_OPERATE: Final = "operate"
+VERB_OVERRIDE: Final = "override"
+
+FIELD_MANAGER: Final = "gatewright"
+POD_TEMPLATE_HASH: Final = "pod-template-hash"

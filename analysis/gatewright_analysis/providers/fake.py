@@ -1,0 +1,96 @@
+"""A source in memory: samples are put in, selectors are answered as Prometheus would. For tests and dry runs."""
+
+import math
+import re
+from collections.abc import Mapping
+
+from gatewright_analysis.evidence.model import Fault
+from gatewright_analysis.evidence.promql import Matcher, Selector, parse_selector
+from gatewright_analysis.evidence.question import (
+    Answer,
+    Answered,
+    Expect,
+    Question,
+    Sample,
+    Series,
+    labels_of,
+)
+from gatewright_analysis.reasons import Reason
+
+_RANGE = re.compile(r"(?s)(?P<selector>.*)\[(?P<millis>\d+)ms\]")
+LOOKBACK_SECONDS = 300.0
+
+
+class FakeReader:
+    """A MetricsReader without a network. `fault`, when set, is the answer to everything."""
+
+    def __init__(self, *, deadline_seconds: float = 5.0) -> None:
+        self._samples: dict[frozenset[tuple[str, str]], dict[float, float]] = {}
+        self._deadline_seconds = deadline_seconds
+        self.fault: Fault | None = None
+        self.asked: list[Question] = []
+
+    @property
+    def deadline_seconds(self) -> float:
+        return self._deadline_seconds
+
+    def put(self, metric: str, labels: Mapping[str, str], at: float, value: float) -> None:
+        """One scraped sample; a later one for the same series and time replaces it."""
+        key = labels_of({"__name__": metric, **labels})
+        self._samples.setdefault(key, {})[round(at, 3)] = value
+
+    def read(self, question: Question) -> Answer:
+        """See `MetricsReader.read`."""
+        self.asked.append(question)
+        if self.fault is not None:
+            return self.fault
+        if question.expect is Expect.VALUE:
+            return self._value(question)
+        found = _RANGE.fullmatch(question.query)
+        if found is None:
+            return Fault(Reason.WRONG_RESULT_TYPE, "the answer is a vector, not raw samples (a matrix)")
+        start = max(question.start, question.time - int(found["millis"]) / 1000)
+        try:
+            selector = parse_selector(found["selector"])
+        except ValueError:
+            return Fault(Reason.CLIENT_ERROR, "the source refuses the question (HTTP 400) (bad_data)")
+        series = [self._cut(key, start, question.time) for key in self._matching(selector)]
+        return Answered(tuple(one for one in series if one.samples))
+
+    def close(self) -> None:
+        """See `MetricsReader.close`."""
+
+    def _value(self, question: Question) -> Answer:
+        newest = [
+            Series(key, cut.samples[-1:])
+            for key in self._matching(parse_selector(question.query))
+            if (cut := self._cut(key, question.time - LOOKBACK_SECONDS, question.time)).samples
+        ]
+        if not newest:
+            return Fault(Reason.NO_DATA, "the query has no result")
+        if len(newest) > 1:
+            return Fault(Reason.UNEXPECTED_SERIES, f"the query must give one value, it gives {len(newest)}")
+        value = newest[0].samples[0].value
+        if math.isnan(value):
+            return Fault(Reason.NOT_A_NUMBER, "the query's value is NaN")
+        if math.isinf(value):
+            return Fault(Reason.INFINITE, "the query's value is infinite")
+        return Answered((newest[0],))
+
+    def _cut(self, key: frozenset[tuple[str, str]], start: float, end: float) -> Series:
+        samples = self._samples[key]
+        return Series(key, tuple(Sample(at, samples[at]) for at in sorted(samples) if start < at <= end))
+
+    def _matching(self, selector: Selector) -> list[frozenset[tuple[str, str]]]:
+        matchers = (Matcher("__name__", "=", selector.metric), *selector.matchers)
+        return [
+            key
+            for key in self._samples
+            if all(_matches(matcher, dict(key).get(matcher.label, "")) for matcher in matchers)
+        ]
+
+
+def _matches(matcher: Matcher, value: str) -> bool:
+    if matcher.operator in ("=", "!="):
+        return (value == matcher.value) == (matcher.operator == "=")
+    return (re.fullmatch(matcher.value, value) is not None) == (matcher.operator == "=~")

@@ -1,0 +1,92 @@
+"""M10: how many samples one planned look needs (statistics.md, section 5)."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+from gatewright_analysis.statistics.wilson import Z95, least_samples
+
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePlan:
+    """Samples for one Wilson look to pass with the wanted power."""
+
+    formula: int
+    """The normal approximation: rough, cheap."""
+    smallest: int
+    """The first n that reaches the power; a few more samples may fall below it again, because counts are
+    whole."""
+    stable: int
+    """The first n from which on the power is never lost again: what a contract plans with."""
+
+
+@lru_cache(maxsize=32)
+def _normal_quantile(power: float) -> float:
+    return NormalDist().inv_cdf(power)
+
+
+def formula_samples(threshold: float, true_ratio: float, power: float = 0.9, z: float = Z95) -> float:
+    """The normal approximation of the samples needed, not rounded; infinite when `true_ratio` ≤
+    `threshold`."""
+    if true_ratio <= threshold:
+        return math.inf
+    z_power = _normal_quantile(power)
+    spread = z * math.sqrt(threshold * (1 - threshold)) + z_power * math.sqrt(true_ratio * (1 - true_ratio))
+    return (spread / (true_ratio - threshold)) ** 2
+
+
+@lru_cache(maxsize=256)
+def plan_samples(threshold: float, true_ratio: float, power: float = 0.9, z: float = Z95) -> SamplePlan:
+    """Exact sample sizes for 0 < threshold < true_ratio < 1 and 0 < power < 1; raises ValueError outside."""
+    if not (0.0 < threshold < true_ratio < 1.0 and 0.0 < power < 1.0):
+        raise ValueError(f"no plan for a true ratio of {true_ratio} against {threshold} with power {power}")
+    formula = formula_samples(threshold, true_ratio, power, z)
+    smallest = _smallest(threshold, true_ratio, power, z)
+    # The saw-tooth of whole counts is far smaller than half of n everywhere that one can afford to sample.
+    last_short = _last_short(threshold, true_ratio, power, z, start=int(1.5 * formula) + 300, floor=smallest)
+    return SamplePlan(math.ceil(formula), smallest, last_short + 1)
+
+
+def default_planned_samples(threshold: float) -> int:
+    """Planned n when a contract says nothing: 90 % power for a candidate half-way between the threshold and
+    perfect."""
+    return plan_samples(threshold, threshold + (1 - threshold) / 2).stable
+
+
+def _power(n: NDArray[np.int64], threshold: float, true_ratio: float, z: float) -> NDArray[np.float64]:
+    """P(the Wilson lower limit reaches the threshold) for each n, exact."""
+    critical = np.ceil(n * threshold + z * np.sqrt(n * threshold * (1 - threshold)))
+    possible = critical <= n
+    power: NDArray[np.float64] = betainc(critical, np.where(possible, n - critical + 1, 1.0), true_ratio)
+    return np.where(possible, power, 0.0)
+
+
+def _smallest(threshold: float, true_ratio: float, power: float, z: float) -> int:
+    start = least_samples(threshold, z)
+    while True:
+        n = np.arange(start, start + _CHUNK, dtype=np.int64)
+        enough = np.flatnonzero(_power(n, threshold, true_ratio, z) >= power)
+        if enough.size:
+            return int(n[enough[0]])
+        start += _CHUNK
+
+
+def _last_short(
+    threshold: float, true_ratio: float, power: float, z: float, *, start: int, floor: int
+) -> int:
+    """The largest n ≤ `start` whose power is short, at least `floor` − 1."""
+    top = max(start, floor)
+    while top >= floor:
+        n = np.arange(max(floor, top - _CHUNK + 1), top + 1, dtype=np.int64)
+        short = np.flatnonzero(_power(n, threshold, true_ratio, z) < power)
+        if short.size:
+            return int(n[short[-1]])
+        top -= _CHUNK
+    return floor - 1

@@ -1,0 +1,46 @@
+"""M1: the Wilson score interval, the one planned look of every proportion (statistics.md, section 2)."""
+
+import math
+from typing import Final
+
+Z95: Final = 1.959963984540054
+"""Two-sided 95 %: as a lower bound its real one-sided error is at most 2.98 % for t ≥ 0.8 and n ≥ 40."""
+
+
+def wilson_interval(successes: int, n: int, z: float = Z95) -> tuple[float, float]:
+    """Lower and upper limit of a proportion, each in [0, 1].
+
+    `successes` of `n` events, both whole numbers with 0 ≤ successes ≤ n; equals
+    `scipy.stats.binomtest(successes, n).proportion_ci(method="wilson")`, without its import of a second.
+    Raises ValueError when n is 0 (no evidence has no interval) or the counts don't fit, TypeError on
+    fractional counts.
+    """
+    if not (isinstance(successes, int) and isinstance(n, int)):
+        raise TypeError(f"counts must be whole numbers, not {successes!r} of {n!r}")
+    if n < 1 or not 0 <= successes <= n:
+        raise ValueError(
+            f"{successes} of {n} is not a proportion: n must be at least 1 and at least the count"
+        )
+    share = successes / n
+    squared = z * z
+    centre = share + squared / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + squared / (4 * n * n))
+    scale = 1 + squared / n
+    # Exact at the edges, where rounding would leave 1e-17 instead of 0.
+    low = 0.0 if successes == 0 else (centre - half) / scale
+    high = 1.0 if successes == n else (centre + half) / scale
+    return low, high
+
+
+def critical_count(n: int, threshold: float, z: float = Z95) -> int:
+    """The smallest count of successes out of `n` whose lower limit reaches `threshold`; above `n` when none
+    does.
+
+    L ≥ t ⇔ x ≥ n·t + z·√(n·t·(1−t)): the score test of p ≤ t (statistics.md, section 2).
+    """
+    return math.ceil(n * threshold + z * math.sqrt(n * threshold * (1 - threshold)))
+
+
+def least_samples(threshold: float, z: float = Z95) -> int:
+    """n_min: the smallest n at which even a flawless run can pass, ceil(z²·t/(1−t)), 0 < t < 1."""
+    return math.ceil(z * z * threshold / (1 - threshold))

@@ -1,0 +1,201 @@
+"""`approve`, `reject`, `request-changes`, `abort`, `retry`: a person's word, as an object of its own."""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from gatewright_analysis.names import API_VERSION
+from gatewright_cli import durations
+from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound, Unreachable, UsageError
+from gatewright_cli.kube import Kube, Object, User, path
+from gatewright_cli.output import clean, fold, parse_time, print_json, print_lines, span
+from gatewright_cli.review import not_held
+from gatewright_cli.view import View, proven, step_word
+
+REASON_LONGEST = 1024
+ANSWER_POLL_SECONDS = 0.3
+REVIEWS = {"approve": "Approve", "reject": "Reject", "request-changes": "RequestChanges"}
+ORDERS = {"abort": "Abort", "retry": "Retry"}
+_ABORTABLE = frozenset(("Progressing", "Paused", "Held", "Promoting", "Baking"))
+
+
+@dataclass(frozen=True)
+class Word:
+    """What the person said: `verb` as on the command line; `expires` as typed, for approve only."""
+
+    verb: str
+    rollout: str
+    reason: str
+    expires: str | None = None
+    yes: bool = False
+    timeout: timedelta = timedelta(seconds=30)
+    json: bool = False
+
+
+def run(kube: Kube, word: Word) -> Exit:
+    """Create the object and wait for the operator's answer. Raises NotAllowed with the refuser's sentence."""
+    if not word.reason.strip() or len(word.reason) > REASON_LONGEST:
+        raise UsageError(
+            f"--reason needs 1 to {REASON_LONGEST} characters: it is what the ledger keeps of your decision."
+        )
+    now = datetime.now(UTC)
+    expires_at = None if word.expires is None else expiry(word.expires, now)
+    me, rollout = kube.whoami_and_rollout(word.rollout)
+    view = View(rollout)
+    if word.verb in REVIEWS:
+        kind, manifest = "gatereviews", review_of(view, me, word, expires_at, kube.flags.repeated)
+    else:
+        kind, manifest = "gateorders", order_of(view, me, word, kube.flags.repeated)
+    if not word.yes and sys.stdin.isatty() and sys.stdout.isatty() and not _confirmed(view, me, manifest):
+        print("Nothing was done.")
+        return Exit.ERROR
+    created = kube.create(path(kind, view.namespace), manifest)
+    where = path(kind, view.namespace, created["metadata"]["name"])
+    answered = await_answer(kube, where, created, word.timeout, time.monotonic, time.sleep)
+    return _report(view, kind, answered, word, kube.flags.repeated)
+
+
+def expiry(text: str, now: datetime) -> datetime:
+    """`24h` from now, or a point in time in RFC 3339 that must lie ahead. Raises UsageError."""
+    moment = (
+        parse_time(text) if "T" in text.upper() and "-" in text else now + durations.parse(text, "--expires")
+    )
+    if moment is None:
+        raise UsageError(
+            f"--expires {text!r} is neither a length such as 24h nor a time such as 2030-01-31T18:00:00Z."
+        )
+    if moment <= now:
+        raise UsageError(f"--expires {text} has passed.")
+    return moment
+
+
+def review_of(view: View, me: User, word: Word, expires_at: datetime | None, repeated: str) -> Object:
+    """The GateReview, bound to exactly what is held now. Raises NotAllowed when nothing is."""
+    hold = view.hold
+    if hold is None:
+        raise not_held(view, repeated)
+    spec = {
+        "rollout": view.name,
+        "rolloutUID": view.rollout["metadata"]["uid"],
+        "run": hold["run"],
+        "revision": (view.status.get("canary") or {}).get("revision")
+        or view.status.get("observedRevision", ""),
+        "step": hold["step"],
+        "evidenceDigest": hold["evidenceDigest"],
+        "decision": REVIEWS[word.verb],
+        "reviewer": me.name,
+        "groups": list(me.groups),
+        "reason": word.reason.strip(),
+    }
+    if expires_at is not None:
+        spec["expiresAt"] = expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _object("GateReview", view, spec)
+
+
+def order_of(view: View, me: User, word: Word, repeated: str) -> Object:
+    """The GateOrder for the revision that it is about. Raises NotAllowed when there is none."""
+    spec = {
+        "rollout": view.name,
+        "rolloutUID": view.rollout["metadata"]["uid"],
+        "revision": order_revision(view, word.verb, repeated),
+        "order": ORDERS[word.verb],
+        "orderedBy": me.name,
+        "groups": list(me.groups),
+        "reason": word.reason.strip(),
+    }
+    return _object("GateOrder", view, spec)
+
+
+def order_revision(view: View, verb: str, repeated: str) -> str:
+    """Abort is about the revision on its way; Retry about the one that is held, else the one that was refused."""
+    status = view.status
+    canary = str((status.get("canary") or {}).get("revision") or "")
+    if verb == "abort":
+        revision = canary or (status.get("observedRevision") if view.phase in _ABORTABLE else "")
+        missing = "has no release on its way, so there is nothing to abort"
+    else:
+        rejected = (status.get("rejected") or {}).get("revision")
+        revision = canary if view.phase == "Held" else rejected
+        missing = "has no revision that is held or was refused, so there is nothing to retry"
+    if not revision:
+        raise NotAllowed(
+            f"Rollout {view.name} {missing}; it is {view.phase or 'new'}.",
+            then=f"kubectl gate status {view.name} -n {view.namespace}{repeated}",
+        )
+    return str(revision)
+
+
+def _object(kind: str, view: View, spec: Object) -> Object:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"generateName": f"{view.name}-", "namespace": view.namespace},
+        "spec": spec,
+    }
+
+
+def _confirmed(view: View, me: User, manifest: Object) -> bool:
+    spec = manifest["spec"]
+    what = spec.get("decision") or spec["order"]
+    hold = view.hold
+    lines = [f"{what}: revision {spec['revision']} of {view.name} in {view.namespace}, as {me.name}"]
+    if hold is not None:
+        where = step_word(view.spec.get("steps") or [], hold["step"])
+        lines += fold(f"Held at {where}: {hold.get('message') or hold.get('reason')}", lines=3)
+        lines.append(f"  Started by {clean(proven(hold.get('initiator')))}")
+    if "expiresAt" in spec:
+        lines.append(f"  The waiver ends {spec['expiresAt']}")
+    print_lines(lines)
+    try:
+        return input(f"{what}? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def await_answer(
+    kube: Kube,
+    where: str,
+    created: Object,
+    timeout: timedelta,
+    clock: Callable[[], float],
+    sleep: Callable[[float], object],
+) -> Object:
+    """The object once the operator has written its outcome; as it was last seen when the time is up."""
+    deadline = clock() + timeout.total_seconds()
+    latest = created
+    while not (latest.get("status") or {}).get("outcome") and clock() < deadline:
+        sleep(ANSWER_POLL_SECONDS)
+        try:
+            latest = kube.get(where)
+        except Unreachable:
+            continue  # the object stands; only its answer is late
+        except NotFound:
+            raise GateError(f"{where.rsplit('/', 1)[-1]} was deleted before the operator answered.") from None
+    return latest
+
+
+def _report(view: View, kind: str, answered: Object, word: Word, repeated: str) -> Exit:
+    status = answered.get("status") or {}
+    name = answered["metadata"]["name"]
+    look = f"kubectl gate status {view.name} -n {view.namespace}{repeated}"
+    message = clean(status.get("message", ""))
+    if word.json:
+        answered.get("metadata", {}).pop("managedFields", None)
+        print_json(answered)
+    elif status.get("outcome") == "Accepted":
+        print_lines([*fold(f"Accepted: {message or 'the operator acts on it.'}", ""), f"See: {look}"])
+    match status.get("outcome"):
+        case "Accepted":
+            return Exit.OK
+        case "Refused":
+            reason = status.get("reason") or "without a reason"
+            raise NotAllowed(message or f"The operator refused it ({reason}).", then=look, reported=word.json)
+        case _:
+            raise GateError(
+                f"{kind}/{name} is recorded, but the operator has not answered within {span(word.timeout)}. "
+                "It acts on it when it runs again; is it running?",
+                then=f"kubectl get {kind}.gatewright.dev {name} -n {view.namespace}{repeated} -o yaml",
+                reported=word.json,
+            )

@@ -1,0 +1,163 @@
+"""The two commands: parse, import what the subcommand needs and nothing else, run it, say what went wrong."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from gatewright_cli.errors import Exit, GateError, UsageError
+from gatewright_cli.flags import KubeFlags, take
+from gatewright_cli.parser import gate_parser, gatewright_parser
+
+
+def kubectl_gate(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `kubectl gate` (as `kubectl-gate`)."""
+    return _guarded(list(sys.argv[1:] if argv is None else argv), _gate)
+
+
+def gatewright(argv: Sequence[str] | None = None) -> int:
+    """Entry point of `gatewright`: the operator, and what needs no cluster."""
+    return _guarded(list(sys.argv[1:] if argv is None else argv), _gatewright)
+
+
+def _gate(argv: list[str]) -> int:
+    flags, rest = take(argv)
+    parser = gate_parser()
+    args = parser.parse_args(rest)
+    if args.version:
+        return _version()
+    if args.command is None:
+        parser.print_help()
+        return Exit.USAGE
+    if args.command == "ledger":
+        from gatewright_cli import ledger
+
+        return ledger.run(flags, args.action, *_ledger_arguments(args))
+    return _on_cluster(flags, args)
+
+
+def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
+    from gatewright_cli.kube import Kube
+
+    kube = Kube.of(flags)
+    match args.command:
+        case "status":
+            from gatewright_cli import durations, status
+
+            if not args.wait and (args.image or args.timeout):
+                raise UsageError("--image and --timeout belong to --wait.", then="kubectl gate status --help")
+            options = status.Options(
+                name=_name(args.rollout),
+                wait=args.wait,
+                watch=args.watch,
+                image=args.image,
+                timeout=durations.parse(args.timeout or "10m", "--timeout"),
+                json=_json(args),
+            )
+            return status.run(kube, options)
+        case "holds":
+            from gatewright_cli import holds
+
+            return holds.run(kube, everywhere=args.all_namespaces, json=_json(args))
+        case "review":
+            from gatewright_cli import review
+
+            return review.run(kube, _name(args.rollout), json=_json(args))
+        case verb:
+            from gatewright_cli import decide, durations
+
+            word = decide.Word(
+                verb=verb,
+                rollout=_name(args.rollout),
+                reason=args.reason,
+                expires=getattr(args, "expires", None),
+                yes=args.yes,
+                timeout=durations.parse(args.timeout, "--timeout"),
+                json=_json(args),
+            )
+            return decide.run(kube, word)
+
+
+def _gatewright(argv: list[str]) -> int:
+    if argv[:1] == ["operator"]:
+        # Not an import: the command line knows nothing of the operator. And exec: signals reach it directly.
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-m", "gatewright_operator", *argv[1:]])
+    parser = gatewright_parser()
+    args = parser.parse_args(argv)
+    if args.version:
+        return _version()
+    if args.command is None:
+        parser.print_help()
+        return Exit.USAGE
+    from gatewright_cli import ledger
+
+    return ledger.run(KubeFlags(), args.action, *_ledger_arguments(args))
+
+
+def _ledger_arguments(args: argparse.Namespace) -> tuple[str, str | None, str | None, str | None]:
+    return _name(args.rollout), args.file, getattr(args, "head", None), args.output
+
+
+def _name(text: str | None) -> str:
+    """`checkout`, also when it is written as kubectl prints it: `rollout.gatewright.dev/checkout`."""
+    kind, slash, name = (text or "").rpartition("/")
+    if slash and kind not in (
+        "rollout",
+        "rollouts",
+        "gwr",
+        "rollout.gatewright.dev",
+        "rollouts.gatewright.dev",
+    ):
+        raise UsageError(f"{text} is not a Rollout.", then="kubectl get rollouts.gatewright.dev")
+    if text is not None and not name:
+        raise UsageError("The name of the Rollout is empty.", then="kubectl get rollouts.gatewright.dev")
+    return name
+
+
+def _json(args: argparse.Namespace) -> bool:
+    return bool(args.output == "json")
+
+
+def _version() -> int:
+    from importlib.metadata import version
+
+    print(f"gatewright {version('gatewright')}")
+    return Exit.OK
+
+
+def _guarded(argv: list[str], command: Callable[[list[str]], int]) -> int:
+    try:
+        return int(command(argv))
+    except GateError as error:
+        return _complain(error, argv)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader went (`| head`), so nobody is there to be told; Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.ERROR
+
+
+def _complain(error: GateError, argv: list[str]) -> int:
+    """The sentence on standard error; for programs that asked for JSON also as JSON on standard output."""
+    if not error.reported and _wants_json(argv):
+        said = {
+            "code": int(error.code),
+            "name": error.code.name.lower(),
+            "sentence": error.sentence,
+            "then": error.then,
+        }
+        print(json.dumps({"error": said}, ensure_ascii=False))
+    print(f"error: {error.sentence}", file=sys.stderr)
+    if error.then:
+        print(f"try:   {error.then}", file=sys.stderr)
+    return int(error.code)
+
+
+def _wants_json(argv: list[str]) -> bool:
+    """Also for a line that could not be parsed."""
+    attached = any(word in ("-ojson", "-o=json", "--output=json") for word in argv)
+    return attached or any(pair in (("-o", "json"), ("--output", "json")) for pair in pairwise(argv))

@@ -1,0 +1,1 @@
+"""The Gatewright operator: observe, plan, apply."""

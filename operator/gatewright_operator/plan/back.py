@@ -1,0 +1,147 @@
+"""Phase RollingBack: traffic first, records if need be late; then the canary goes, then the pins, then the marks."""
+
+from datetime import timedelta
+
+from gatewright_analysis.kinds.rollout import AfterBack, Phase, RejectedStatus, WeightStatus
+from gatewright_analysis.names import PINNED
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import (
+    DeleteCanary,
+    Plan,
+    ScaleCanary,
+    SetFinalizer,
+    SetRoute,
+    SetSelector,
+)
+from gatewright_operator.plan.marks import unmark_if_deleting
+from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.snapshot import Snapshot
+
+LATE_AFTER = timedelta(seconds=2)
+"""A decision whose entry could not be written at once: traffic has moved before it stood in the ledger."""
+
+
+def rolling_back(s: Snapshot, draft: Draft | None = None) -> Plan:
+    """One transition of the way back. `draft` carries the decision to go back that was taken in this very plan."""
+    d = draft or Draft(s)
+    if _traffic_home(d):
+        return d.wait(_message(d), seconds=PROPAGATION.total_seconds())
+    if not canary_gone(d):
+        return d.wait(_message(d), seconds=5.0)
+    release_pins(d)
+    return _arrive(d)
+
+
+def _message(d: Draft) -> str:
+    back = d.status.back
+    assert back is not None
+    return back.message
+
+
+def _traffic_home(d: Draft) -> bool:
+    """Sends traffic to stable; True while that is under way or not yet obeyed by every proxy."""
+    s, back = d.s, d.status.back
+    assert back is not None
+    d.record(
+        d.entry(
+            "Back",
+            body={"reason": back.reason, "message": back.message, "then": back.then},
+        ),
+        required=False,
+        late=d.now - back.at > LATE_AFTER,
+    )
+    mark = d.mark("ROLLBACK" if back.then is AfterBack.ROLLED_BACK else "BACK")
+    deployment = s.deployment
+    if deployment is not None:
+        recorded = d.stable.replicas
+        grow = {"replicas": recorded} if deployment.replicas < recorded else {}
+        d.decide(mark, required=False, **grow)
+    moved = False
+    if d.spec.traffic.gateway_api is not None and s.route is not None:
+        if s.route.canary_percent > 0 or s.route.canary_weight != 0 or s.route.decision != mark:
+            moved = s.route.canary_percent > 0
+            stable_weight, canary_weight = s.route.weights_for(0)
+            d.do(SetRoute(stable_weight, canary_weight, mark))
+    elif s.canary is not None and s.canary.replicas > 0:
+        d.do(ScaleCanary(0))
+        moved = True
+    if moved or d.status.weight.desired != 0 or d.status.weight.since is None:
+        d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
+        return True
+    return d.now < d.status.weight.since + PROPAGATION
+
+
+def canary_gone(d: Draft) -> bool:
+    """Deletes the canary once no request can reach it; True when its pods are gone too."""
+    if d.s.canary is not None and not d.s.canary.deleting:
+        d.do(DeleteCanary())
+    return d.s.canary is None and d.s.pods.total == 0
+
+
+def release_pins(d: Draft) -> None:
+    """Puts selectors and weights back as they were found, and takes every mark off but the decision."""
+    s, originals = d.s, d.status.originals
+    if d.spec.traffic.gateway_api is not None and originals is not None:
+        if s.stable_service is not None and (
+            s.stable_service.selector != originals.stable_selector or s.stable_service.decision
+        ):
+            d.do(SetSelector("stable", originals.stable_selector, None))
+        if s.canary_service is not None and (
+            s.canary_service.selector != originals.canary_selector or s.canary_service.decision
+        ):
+            d.do(SetSelector("canary", originals.canary_selector, None))
+        route_to_rest(d)
+    if s.deployment is not None and s.deployment.pinned:
+        d.decide(s.deployment.decision, annotations={PINNED: None})
+
+
+def route_to_rest(d: Draft) -> bool:
+    """The weights that stood before the rollout, without a mark; True when it had to change something."""
+    route, originals = d.s.route, d.status.originals
+    if route is None or originals is None:
+        return False
+    resting = (
+        originals.stable_weight if originals.stable_weight is not None else 1,
+        originals.canary_weight or 0,
+    )
+    if (route.stable_weight, route.canary_weight) == resting and not route.decision:
+        return False
+    d.do(SetRoute(*resting, None))
+    return True
+
+
+def _arrive(d: Draft) -> Plan:
+    """Everything is home: what comes next was decided when the way back began."""
+    back = d.status.back
+    assert back is not None
+    unmark_if_deleting(d)
+    d.do(SetFinalizer(False))
+    revision = d.canary.revision
+    home = {"weight": WeightStatus(), "originals": None, "hold": None, "run": "", "progress_at": d.now}
+    d.record(
+        d.entry(
+            "RolledBack",
+            body={"reason": back.reason, "message": back.message},
+        ),
+        required=False,
+    )
+    match back.then:
+        case AfterBack.ROLLED_BACK:
+            d.set(
+                phase=Phase.ROLLED_BACK,
+                rejected=RejectedStatus(
+                    revision=revision, reason=back.reason, message=back.message, at=d.now
+                ),
+                **home,
+            )
+            d.say(
+                Reason.ROLLED_BACK,
+                f"All traffic is on {d.stable.revision}; {revision} was refused: {back.message}",
+                warning=True,
+            )
+        case AfterBack.IDLE:
+            d.set(phase=Phase.IDLE, canary=None, back=None, **home)
+            d.say(Reason.REVERTED, f"All traffic is on {d.stable.revision}; {revision} is gone.")
+        case AfterBack.START:
+            d.set(phase=Phase.IDLE, canary=None, back=None, **home)
+    return d.again()

@@ -1,0 +1,102 @@
+"""Phase Baking: after 100 %, the promoted pods are watched; a breach restores the version before, silence never does."""
+
+from gatewright_analysis.kinds.review import OrderKind
+from gatewright_analysis.kinds.rollout import Phase
+from gatewright_analysis.reasons import Reason
+from gatewright_analysis.verdict import Decision
+from gatewright_operator.plan.actions import CreateRun, Plan
+from gatewright_operator.plan.draft import Draft, summary
+from gatewright_operator.plan.holding import hold, hold_without_verdict
+from gatewright_operator.plan.people import answer_late_ones, hear
+from gatewright_operator.plan.restore import begin_restore
+from gatewright_operator.plan.runspec import bake_spec, run_name
+from gatewright_operator.plan.snapshot import Snapshot
+
+
+def begin_bake(d: Draft) -> Plan:
+    """From Promoting: bake where the Rollout asks for it, else the release is complete."""
+    if d.spec.bake is None:
+        return complete(d, f"{d.stable.revision} is promoted and serves all traffic.")
+    d.set(phase=Phase.BAKING)
+    d.say(Reason.BAKING, f"{d.stable.revision} serves all traffic; baking for {d.spec.bake.duration}.")
+    return d.again()
+
+
+def baking(s: Snapshot) -> Plan:
+    d = Draft(s)
+    deployment = s.deployment
+    if deployment is None or deployment.deleting:
+        return complete(d, "The Deployment is gone; the bake ends.")
+    if deployment.revision != d.stable.revision:
+        return complete(d, f"A new template ends the bake of {d.stable.revision}.")
+    heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
+    if heard is not None:
+        d.record(heard.entry(d), required=False)
+        message = f"{heard.person} aborted {d.canary.revision} in its bake: {heard.why}"
+        heard.accept(d, Reason.ABORTED, message)
+        return begin_restore(d, Reason.ABORTED, message)
+    if d.spec.bake is None:
+        return complete(d, "The Rollout no longer asks for a bake.")
+    run = s.runs.get(run_name(d))
+    if run is None:
+        return _begin_run(d)
+    verdict = run.status.breach or run.status.verdict
+    if verdict is None:
+        return d.done((run.spec.clock.interval * 2).total_seconds() + 30.0)
+    d.set(verdict=summary(verdict))
+    d.record(
+        d.entry("Verdict", cause=verdict.run_id, body={"verdict": verdict.wire()}),
+        required=verdict.decision is not Decision.ROLLBACK,
+    )
+    match verdict.decision:
+        case Decision.ROLLBACK:
+            return begin_restore(d, Reason(verdict.reason), verdict.message)
+        case Decision.HOLD:
+            return hold(d, run, verdict)
+        case Decision.PROMOTE:
+            return complete(d, f"{d.stable.revision} is baked: {verdict.message}")
+
+
+def _begin_run(d: Draft) -> Plan:
+    if d.s.pinned is None:
+        return complete(
+            d, "The pinned contract cannot be read; absence of data never reverts a finished release."
+        )
+    judged = next((r.spec.images for r in d.s.runs.values() if r.spec.step != "bake" and r.spec.images), ())
+    by_container = {i.container: i.digest for i in judged if i.digest}
+    changed = [
+        (c, digest)
+        for c, _, digest in d.s.promoted.images
+        if digest and by_container.get(c, digest) != digest
+    ]
+    if changed:
+        container, digest = changed[0]
+        return hold_without_verdict(
+            d,
+            Reason.DIGEST_CHANGED,
+            f"Container {container} runs {digest}, but {by_container[container]} was judged: the tag moved. Abort to go back, or retry to judge what runs.",
+        )
+    spec = bake_spec(d)
+    if spec is None:
+        return complete(d, "No check has evidence for Bake.")
+    d.do(CreateRun(run_name(d), spec))
+    d.set(run=run_name(d))
+    return d.done()
+
+
+def complete(d: Draft, message: str) -> Plan:
+    """The release is over. The version that serves is stable; nothing of the rollout is left but its records."""
+    answer_late_ones(d)
+    d.record(d.entry("Completed", body={"message": message}), required=False)
+    d.set(
+        phase=Phase.IDLE,
+        canary=None,
+        previous=None,
+        hold=None,
+        back=None,
+        run="",
+        originals=None,
+        progress_at=d.now,
+    )
+    d.say(Reason.COMPLETED, message)
+    return d.again()

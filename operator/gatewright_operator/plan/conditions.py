@@ -1,0 +1,104 @@
+"""Conditions, as kstatus reads them: running and held = Reconciling; rolled back or unable = Stalled; stable as desired = Ready."""
+
+from gatewright_analysis.kinds.base import Condition
+from gatewright_analysis.kinds.rollout import Phase, RolloutStatus
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import Plan
+from gatewright_operator.plan.snapshot import Snapshot
+
+_UNDER_WAY = {
+    Phase.PROGRESSING,
+    Phase.PAUSED,
+    Phase.HELD,
+    Phase.PROMOTING,
+    Phase.BAKING,
+    Phase.RESTORING,
+    Phase.ROLLING_BACK,
+}
+_REASONS = {
+    Phase.IDLE: Reason.IDLE,
+    Phase.PROGRESSING: Reason.GATE_RUNNING,
+    Phase.PAUSED: Reason.PAUSED,
+    Phase.HELD: Reason.HELD,
+    Phase.PROMOTING: Reason.PROMOTING,
+    Phase.BAKING: Reason.BAKING,
+    Phase.RESTORING: Reason.RESTORING,
+    Phase.ROLLING_BACK: Reason.ROLLING_BACK,
+    Phase.ROLLED_BACK: Reason.ROLLED_BACK,
+}
+
+
+def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
+    """The status to write: the plan's, with conditions and what was observed. None when there is nothing to report."""
+    status = plan.status
+    if status is None:
+        return None
+    deployment = s.deployment
+    carries = (
+        deployment is not None and status.stable is not None and deployment.revision == status.stable.revision
+    )
+    stuck = plan.problem is not None or status.phase is Phase.ROLLED_BACK
+    under_way = status.phase in _UNDER_WAY
+    reason = plan.problem or (_REASONS[status.phase] if status.phase else Reason.WORKLOAD_NOT_READY)
+    settled = carries and status.phase is Phase.IDLE and plan.problem is None
+    wanted = [
+        ("Ready", settled, reason, status.message),
+        ("Reconciling", under_way and not stuck, reason, status.message),
+        ("Stalled", stuck and not under_way or (stuck and plan.problem is not None), reason, status.message),
+        ("Held", status.hold is not None, _hold_reason(status), status.hold.message if status.hold else ""),
+        _contract(s),
+        ("Guarded", s.guarded and deployment is not None and deployment.gated, *_guard(s)),
+        _feasible(s),
+    ]
+    before = {c.type: c for c in s.rollout.status.conditions}
+    conditions = tuple(_condition(s, before.get(w[0]), *w) for w in wanted)
+    observed = status.observed_workload_generation
+    return status.model_copy(
+        update={
+            "conditions": conditions,
+            "observed_generation": s.rollout.metadata.generation,
+            "observed_workload_generation": deployment.generation if deployment else observed,
+            "observed_revision": deployment.revision if deployment else status.observed_revision,
+            "attempts": status.attempt,
+            "guard": "Admission",
+        }
+    )
+
+
+def _hold_reason(status: RolloutStatus) -> Reason:
+    return Reason(status.hold.reason) if status.hold is not None else Reason.NOT_HELD
+
+
+def _contract(s: Snapshot) -> tuple[str, bool, Reason, str]:
+    if s.contract_problem is not None:
+        return ("ContractResolved", False, s.contract_problem.reason, s.contract_problem.message)
+    if s.contract is None:
+        return ("ContractResolved", False, Reason.CONTRACT_NOT_FOUND, "")
+    return ("ContractResolved", True, Reason.RESOLVED, f"{s.contract.name}@{s.contract.generation}")
+
+
+def _guard(s: Snapshot) -> tuple[Reason, str]:
+    if s.guarded:
+        return Reason.GUARDED, "New templates are held by the API server (guard Admission)."
+    return Reason.GUARD_MISSING, "The admission policies are missing or altered; install the chart again."
+
+
+def _feasible(s: Snapshot) -> tuple[str, bool, Reason, str]:
+    if s.findings:
+        return ("Feasible", False, s.findings[0].reason, s.findings[0].message)
+    return ("Feasible", True, Reason.FEASIBLE, "")
+
+
+def _condition(
+    s: Snapshot, before: Condition | None, kind: str, true: bool, reason: Reason, message: str
+) -> Condition:
+    status = "True" if true else "False"
+    unchanged = before is not None and before.status == status
+    return Condition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message[:1024],
+        last_transition_time=before.last_transition_time if unchanged and before else s.now,
+        observed_generation=s.rollout.metadata.generation,
+    )

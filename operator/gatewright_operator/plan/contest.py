@@ -1,0 +1,49 @@
+"""Another writer changed weight or pin. The canary's weight may always go down to what is wanted or lower, never up."""
+
+from gatewright_analysis.kinds.rollout import Phase, WeightStatus
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import Plan, SetRoute, SetSelector
+from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.holding import hold_without_verdict
+from gatewright_operator.traffic.services import canary_selector, pinned_selector
+
+
+def contested(d: Draft) -> Plan | None:
+    """HOLD(RouteContested) when route or pins are not as we left them; None when they are."""
+    s, originals = d.s, d.status.originals
+    if d.spec.traffic.gateway_api is None or originals is None or s.route is None:
+        return None
+    pins = (
+        ("stable", s.stable_service, pinned_selector(originals.stable_selector, d.stable.pod_template_hash)),
+        ("canary", s.canary_service, canary_selector(s.rollout.metadata.name, d.canary.revision)),
+    )
+    lost = [(which, wanted) for which, view, wanted in pins if view is not None and view.selector != wanted]
+    percent, allowed = s.route.canary_percent, _allowed(d)
+    if not lost and percent in allowed:
+        return None
+    mark = d.mark("CONTESTED")
+    desired = 0 if lost else min(d.status.weight.desired, percent)
+    d.decide(mark)
+    if percent > desired or s.route.canary_weight is None:
+        d.do(SetRoute(*s.route.weights_for(desired), mark))
+    for which, wanted in lost:
+        d.do(SetSelector("stable" if which == "stable" else "canary", wanted, mark))
+    d.set(weight=WeightStatus(desired=desired, actual=desired, since=d.now))
+    what = f"the selector of the {lost[0][0]} Service" if lost else f"the canary's weight, to {percent}"
+    if d.status.phase is Phase.HELD:
+        return d.done()
+    return hold_without_verdict(
+        d,
+        Reason.ROUTE_CONTESTED,
+        f"{s.route.last_writer} changed {what}. The weight is {desired} now; make that writer leave it alone, then retry.",
+    )
+
+
+def _allowed(d: Draft) -> set[int]:
+    """Weights that are ours: the one in force, and the one whose entry stands in the ledger and is being written."""
+    allowed = {d.status.weight.desired}
+    index = d.status.current_step
+    step = d.spec.steps[index] if index < len(d.spec.steps) else None
+    if step is not None and step.set_weight is not None and d.known(d.entry("WeightSet")):
+        allowed.add(step.set_weight)
+    return allowed

@@ -1,0 +1,118 @@
+"""Phase Held: a person decides. No way leads from here to promotion without one."""
+
+from gatewright_analysis.kinds.contract import OnBreach
+from gatewright_analysis.kinds.review import OrderKind, ReviewDecision
+from gatewright_analysis.kinds.rollout import AfterBack, HoldStatus, Phase
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import Plan
+from gatewright_operator.plan.back import rolling_back
+from gatewright_operator.plan.bake import complete
+from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.people import Heard, hear
+from gatewright_operator.plan.progress import interrupted, next_step
+from gatewright_operator.plan.restore import begin_restore
+from gatewright_operator.plan.snapshot import Snapshot
+
+
+def held(s: Snapshot) -> Plan:
+    d = Draft(s)
+    hold = d.status.hold
+    assert hold is not None, "Held without a hold"
+    baking = hold.step == "bake"
+    if not baking and (interruption := interrupted(d)) is not None:
+        return interruption
+    orders = (OrderKind.RETRY, OrderKind.ABORT)
+    heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)
+    if heard is not None:
+        return _obey(d, hold, heard)
+    left = (hold.deadline - d.now).total_seconds()
+    if left > 0:
+        return d.done(left)
+    return _timed_out(d, hold)
+
+
+def _obey(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
+    person, why = heard.person, heard.why
+    if heard.review is not None:
+        match heard.review.spec.decision:
+            case ReviewDecision.APPROVE:
+                return _approve(d, hold, heard)
+            case ReviewDecision.REQUEST_CHANGES:
+                d.record(heard.entry(d))
+                message = f"{person} asks for changes before {d.canary.revision} goes on: {why}"
+                heard.accept(d, Reason.CHANGES_REQUESTED, message)
+                d.set(hold=hold.model_copy(update={"note": f"{person}: {why}"[:1024]}))
+                d.say(Reason.CHANGES_REQUESTED, message)
+                return d.again()
+            case ReviewDecision.REJECT:
+                return _turn_back(
+                    d, hold, heard, Reason.REJECTED, f"{person} rejected {d.canary.revision}: {why}"
+                )
+    assert heard.order is not None
+    if heard.order.spec.order is OrderKind.ABORT:
+        return _turn_back(d, hold, heard, Reason.ABORTED, f"{person} aborted {d.canary.revision}: {why}")
+    return _retry(d, hold, heard)
+
+
+def _approve(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
+    if not hold.blocking:
+        heard.refuse(d, Reason.NOT_HELD, "There is no verdict to waive in this hold; retry it or abort.")
+        return d.again()
+    d.record(heard.entry(d))
+    message = f"{heard.person} approved step {hold.step} of {d.canary.revision} against {', '.join(hold.blocking)}: {heard.why}"
+    heard.accept(d, Reason.APPROVED, message)
+    d.set(phase=Phase.BAKING if hold.step == "bake" else Phase.PROGRESSING, hold=None, progress_at=d.now)
+    d.say(Reason.APPROVED, message)
+    return complete(d, message) if hold.step == "bake" else next_step(d)
+
+
+def _turn_back(d: Draft, hold: HoldStatus, heard: Heard, reason: Reason, message: str) -> Plan:
+    d.record(heard.entry(d), required=False)
+    heard.accept(d, reason, message)
+    return _go_back(d, hold, reason, message)
+
+
+def _go_back(d: Draft, hold: HoldStatus, reason: Reason, message: str) -> Plan:
+    if hold.step == "bake":
+        return begin_restore(d, reason, message)
+    d.go_back(reason, message, then=AfterBack.ROLLED_BACK, cause=hold.run)
+    return rolling_back(d.s, d)
+
+
+def _retry(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
+    """The held step again, as a new attempt: from the weight that leads to it, with the evidence so far pooled."""
+    d.record(heard.entry(d))
+    attempt = max(d.status.attempt, d.s.memory.attempts.get(d.canary.revision, 0)) + 1
+    message = (
+        f"{heard.person} retries step {hold.step} of {d.canary.revision}, attempt {attempt}: {heard.why}"
+    )
+    heard.accept(d, Reason.RETRIED, message)
+    if hold.step == "bake":
+        d.set(phase=Phase.BAKING, attempt=attempt, hold=None, run="", progress_at=d.now)
+    else:
+        index = min(d.status.current_step, len(d.spec.steps) - 1)
+        first = next(i for i in range(index, -1, -1) if d.spec.steps[i].set_weight is not None or i == 0)
+        d.set(
+            phase=Phase.PROGRESSING,
+            attempt=attempt,
+            current_step=first,
+            step_started_at=d.now,
+            progress_at=d.now,
+            hold=None,
+            run="",
+        )
+    d.say(Reason.RETRIED, message)
+    return d.again()
+
+
+def _timed_out(d: Draft, hold: HoldStatus) -> Plan:
+    """The clock alone never reverts: `onTimeout: Rollback` acts only on a hold that rests on a proven breach."""
+    policy = d.s.pinned.spec.hold.on_timeout if d.s.pinned is not None else OnBreach.HOLD
+    if policy is OnBreach.ROLLBACK and hold.breach:
+        return _go_back(
+            d,
+            hold,
+            Reason.HOLD_TIMED_OUT,
+            f"Nobody decided by {hold.deadline.isoformat()}, and a breach was proven: {hold.message}",
+        )
+    return d.wait(f"Held beyond its deadline, nobody has decided: {hold.message}")

@@ -1,0 +1,60 @@
+"""The move into HOLD: what is held, why, since when, until when, and what a decision about it must name."""
+
+from datetime import timedelta
+
+from gatewright_analysis.kinds.rollout import HoldStatus, Phase
+from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.ledger import digest_of_json
+from gatewright_analysis.reasons import Reason
+from gatewright_analysis.verdict import Verdict
+from gatewright_operator.plan.actions import Plan
+from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.runspec import run_name
+
+NO_CONTRACT_TIMEOUT = timedelta(hours=24)
+"""`hold.timeout`'s default, where the pinned contract cannot be read."""
+
+
+def hold(d: Draft, run: GateRun, verdict: Verdict) -> Plan:
+    """HOLD on a run's verdict: bound to its evidence digest, which is frozen."""
+    digest = verdict.evidence_digest or _facts_digest(verdict.reason, verdict.message, run.metadata.name)
+    breach = any(c.breach for c in verdict.checks)
+    return _held(
+        d, Reason(verdict.reason), verdict.message, run.metadata.name, digest, verdict.blocking, breach
+    )
+
+
+def hold_without_verdict(d: Draft, reason: Reason, message: str) -> Plan:
+    """HOLD for a reason outside any gate. There is no verdict to waive: it ends by Retry, Abort, or a new revision."""
+    name = d.status.run or run_name(d)
+    digest = _facts_digest(reason, message, name)
+    d.record(d.entry("Held", cause=digest, body={"reason": reason, "message": message}), required=False)
+    return _held(d, reason, message, name, digest, (), False)
+
+
+def _facts_digest(*facts: str) -> str:
+    return digest_of_json(list(facts))
+
+
+def _held(
+    d: Draft, reason: Reason, message: str, run: str, digest: str, blocking: tuple[str, ...], breach: bool
+) -> Plan:
+    timeout = d.s.pinned.spec.hold.timeout if d.s.pinned is not None else NO_CONTRACT_TIMEOUT
+    step = d.step_key()
+    d.set(
+        phase=Phase.HELD,
+        hold=HoldStatus(
+            run=run,
+            evidence_digest=digest,
+            step=step,
+            initiator=d.canary.initiator,
+            since=d.now,
+            reason=reason,
+            message=message[:1024],
+            blocking=blocking,
+            breach=breach,
+            deadline=d.now + timeout,
+        ),
+    )
+    d.say(reason, f"Held at step {step}: {message}", warning=True)
+    return d.done(timeout.total_seconds())

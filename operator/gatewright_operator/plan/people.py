@@ -1,0 +1,167 @@
+"""Reviews and orders: who may be heard now, what each is bound to, and the one answer each of them gets."""
+
+from dataclasses import dataclass
+
+from gatewright_analysis.kinds.review import (
+    DecisionStatus,
+    GateOrder,
+    GateReview,
+    OrderKind,
+    Outcome,
+    ReviewDecision,
+)
+from gatewright_analysis.kinds.rollout import HoldStatus
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import Answer, Entry
+from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.snapshot import Authorised
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The one review or order that counts now."""
+
+    review: GateReview | None = None
+    order: GateOrder | None = None
+
+    @property
+    def person(self) -> str:
+        if self.review is not None:
+            return self.review.spec.reviewer
+        assert self.order is not None
+        return self.order.spec.ordered_by
+
+    @property
+    def why(self) -> str:
+        spec = (
+            self.review.spec
+            if self.review is not None
+            else self.order.spec
+            if self.order is not None
+            else None
+        )
+        assert spec is not None
+        return spec.reason
+
+    def entry(self, d: Draft) -> Entry:
+        """Its entry in the ledger: the whole decision, keyed by the object's UID."""
+        obj = self.review or self.order
+        assert obj is not None
+        kind = "Review" if self.review is not None else "Order"
+        return d.entry(
+            kind,
+            cause=obj.metadata.uid,
+            actor=self.person,
+            body={"name": obj.metadata.name, "spec": obj.spec.wire()},
+        )
+
+    def accept(self, d: Draft, reason: Reason, message: str) -> None:
+        obj = self.review or self.order
+        assert obj is not None
+        _answer(d, self, obj.metadata.name, Outcome.ACCEPTED, reason, message)
+
+    def refuse(self, d: Draft, reason: Reason, message: str) -> None:
+        obj = self.review or self.order
+        assert obj is not None
+        _answer(d, self, obj.metadata.name, Outcome.REFUSED, reason, message)
+
+
+def _answer(
+    d: Draft, who: Heard | Authorised, name: str, outcome: Outcome, reason: Reason, message: str
+) -> None:
+    status = DecisionStatus(outcome=outcome, reason=reason, message=message[:1024], observed_at=d.now)
+    d.do(Answer("review" if who.review is not None else "order", name, status))
+
+
+def _recorded(d: Draft, waiting: Authorised) -> bool:
+    """A crash came between the ledger and the answer: it was heard, and what it decided is done."""
+    obj = waiting.review or waiting.order
+    assert obj is not None
+    kind = "Review" if waiting.review is not None else "Order"
+    return any(key.kind == kind and key.cause == obj.metadata.uid for key in d.s.memory.keys)
+
+
+def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
+    spec = review.spec
+    if hold is None:
+        return Reason.NOT_HELD, f"Rollout {spec.rollout} is not held now; it is {d.status.phase}."
+    if d.canary.revision != spec.revision:
+        return (
+            Reason.WRONG_REVISION,
+            f"What is held now is revision {d.canary.revision}, not {spec.revision}.",
+        )
+    if (spec.run, spec.step, spec.evidence_digest) != (hold.run, hold.step, hold.evidence_digest):
+        return (
+            Reason.NOT_HELD,
+            f"What is held now is run {hold.run}; look at it with: kubectl gate review {spec.rollout}",
+        )
+    if spec.decision is ReviewDecision.APPROVE:
+        if spec.expires_at is None:
+            return Reason.EXPIRED, "An approval needs expiresAt."
+        if spec.expires_at <= d.now:
+            return (
+                Reason.EXPIRED,
+                f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
+            )
+    return None
+
+
+def _refusal_of_order(
+    d: Draft, order: GateOrder, kinds: tuple[OrderKind, ...], revision: str | None
+) -> tuple[Reason, str] | None:
+    spec = order.spec
+    if spec.order not in kinds:
+        reason = Reason.NOTHING_TO_RETRY if spec.order is OrderKind.RETRY else Reason.NOTHING_TO_ABORT
+        return reason, f"{spec.order} means nothing while the rollout is {d.status.phase}."
+    if revision is not None and spec.revision != revision:
+        return (
+            Reason.WRONG_REVISION,
+            f"The order is for revision {spec.revision}; the one at hand is {revision}.",
+        )
+    return None
+
+
+def hear(
+    d: Draft,
+    *,
+    hold: HoldStatus | None = None,
+    orders: tuple[OrderKind, ...] = (),
+    revision: str | None = None,
+) -> Heard | None:
+    """The oldest review or order that may be heard in this state. Those before it that may not are answered with why."""
+    for waiting in d.s.waiting:
+        obj = waiting.review or waiting.order
+        assert obj is not None
+        refusal: tuple[Reason, str] | None
+        if obj.spec.rollout_uid != d.s.rollout.metadata.uid:
+            refusal = (Reason.WRONG_ROLLOUT, "It names another Rollout of the same name.")
+        elif not waiting.allowed:
+            verb = "approve" if waiting.review is not None else "operate"
+            refusal = (
+                Reason.NOT_ALLOWED,
+                f"Its author lacks the verb {verb} on rollouts.gatewright.dev/{obj.spec.rollout}.",
+            )
+        elif waiting.review is not None:
+            refusal = _refusal_of_review(d, waiting.review, hold)
+        else:
+            assert waiting.order is not None
+            refusal = _refusal_of_order(d, waiting.order, orders, revision)
+        if refusal is None:
+            return Heard(waiting.review, waiting.order)
+        if _recorded(d, waiting):
+            _answer(
+                d,
+                waiting,
+                obj.metadata.name,
+                Outcome.ACCEPTED,
+                Reason.APPROVED,
+                "It stands in the ledger and was obeyed.",
+            )
+            continue
+        _answer(d, waiting, obj.metadata.name, Outcome.REFUSED, *refusal)
+    return None
+
+
+def answer_late_ones(d: Draft) -> None:
+    """Nothing can be decided in this state: whatever waits is refused with the sentence that says so."""
+    hear(d)

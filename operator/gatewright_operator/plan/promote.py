@@ -1,0 +1,140 @@
+"""Phase Promoting: un-pause, and let the native rolling update do the rest while the canary keeps serving its weight."""
+
+from gatewright_analysis.kinds.review import OrderKind
+from gatewright_analysis.kinds.rollout import Phase, WeightStatus
+from gatewright_analysis.names import IN_FLIGHT, PINNED
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetSelector
+from gatewright_operator.plan.adopt import as_stable, serving
+from gatewright_operator.plan.back import canary_gone, route_to_rest
+from gatewright_operator.plan.bake import begin_bake
+from gatewright_operator.plan.marks import unmark_if_deleting
+from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.people import hear
+from gatewright_operator.plan.restore import begin_restore
+from gatewright_operator.plan.snapshot import Snapshot
+
+STALLED_SECONDS = 10.0
+"""After this long without an event, the new pods are looked at one by one."""
+
+
+def promote(d: Draft, reason: Reason, message: str) -> Plan:
+    """The decision: ledger, then the mark by compare-and-swap from the very snapshot that was judged, then the first effects."""
+    d.record(d.entry("Promoted", body={"reason": reason, "message": message}))
+    mark = d.mark("PROMOTE")
+    d.decide(mark)
+    d.set(phase=Phase.PROMOTING, previous=d.status.stable, hold=None, run="", progress_at=d.now)
+    d.say(Reason.PROMOTING, message)
+    _unpause(d, mark)
+    return d.again()
+
+
+def promoting(s: Snapshot) -> Plan:
+    d = Draft(s)
+    deployment = s.deployment
+    if deployment is None or deployment.deleting:
+        return begin_restore(d, Reason.WORKLOAD_NOT_FOUND, "The Deployment is gone; clearing up.")
+    mark = d.mark("PROMOTE")
+    if deployment.paused or not deployment.in_flight:
+        if deployment.decision != mark:
+            d.decide(mark)
+        _unpause(d, mark)
+        return d.again()
+    heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
+    if heard is not None:
+        d.record(heard.entry(d), required=False)
+        message = f"{heard.person} aborted the promotion of {d.canary.revision}: {heard.why}"
+        heard.accept(d, Reason.ABORTED, message)
+        return begin_restore(d, Reason.ABORTED, message)
+    if not deployment.settled:
+        return _rolling(d)
+    return _clear_up(d)
+
+
+def _unpause(d: Draft, mark: str) -> None:
+    """Unpin and unmark, then in-flight and un-pause in one write: a pinned Service would be left without endpoints."""
+    s, originals = d.s, d.status.originals
+    if (
+        d.spec.traffic.gateway_api is not None
+        and originals is not None
+        and s.stable_service is not None
+        and s.stable_service.selector != originals.stable_selector
+    ):
+        d.do(SetSelector("stable", originals.stable_selector, None))
+    annotations: dict[str, str | None] = {IN_FLIGHT: d.canary.revision}
+    if s.deployment is not None and s.deployment.pinned:
+        annotations[PINNED] = None
+    d.do(PatchDeployment(annotations=annotations, paused=False))
+
+
+def _rolling(d: Draft) -> Plan:
+    """The native rolling update is on its way, or stuck: quota makes room first, failing pods are a breach, the rest waits."""
+    s, deployment = d.s, d.s.deployment
+    assert deployment is not None
+    late = d.status.progress_at is not None and d.now - d.status.progress_at > d.spec.progress_deadline
+    if s.promoted.failing:
+        return begin_restore(
+            d,
+            Reason.POD_FAILURE,
+            f"Promoted containers fail again and again: {', '.join(s.promoted.failing[:3])}.",
+        )
+    if deployment.replica_failure or s.promoted.trouble:
+        _make_room(d)
+        why = deployment.replica_failure or s.promoted.trouble
+        return d.wait(
+            f"The rolling update is short of room ({why}); the canary goes first.", seconds=STALLED_SECONDS
+        )
+    if late:
+        d.problem = Reason.PROGRESS_DEADLINE
+        return d.wait(
+            f"The rolling update of {d.canary.revision} made no progress for {d.spec.progress_deadline}; mend it, or abort to go back to {d.stable.revision}.",
+            seconds=60.0,
+        )
+    return d.wait(
+        f"Rolling {d.canary.revision} out to all pods.", seconds=STALLED_SECONDS, since=d.status.progress_at
+    )
+
+
+def _make_room(d: Draft) -> None:
+    if d.spec.traffic.gateway_api is not None and route_to_rest(d):
+        d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
+    elif d.status.weight.since is None or d.now >= d.status.weight.since + PROPAGATION:
+        canary_gone(d)
+
+
+def _clear_up(d: Draft) -> Plan:
+    """All pods are new. Weights to rest, canary gone, its Service as it was, then the marks come off."""
+    s, originals = d.s, d.status.originals
+    if route_to_rest(d) or d.status.weight.desired != 0:
+        d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
+        return d.wait(
+            f"All pods are {d.canary.revision}; taking the canary out of the traffic.",
+            seconds=PROPAGATION.total_seconds(),
+        )
+    since = d.status.weight.since
+    if since is not None and d.now < since + PROPAGATION:
+        return d.done((since + PROPAGATION - d.now).total_seconds())
+    if not canary_gone(d):
+        return d.wait("Waiting until the canary's pods are gone.", seconds=5.0, since=since)
+    assert s.deployment is not None
+    found = serving(s.replica_sets or (), s.deployment)
+    if found is None:
+        return d.wait("Waiting until one ReplicaSet has all pods.", seconds=2.0, since=since)
+    if (
+        originals is not None
+        and s.canary_service is not None
+        and d.spec.traffic.gateway_api is not None
+        and (s.canary_service.selector != originals.canary_selector or s.canary_service.decision)
+    ):
+        d.do(SetSelector("canary", originals.canary_selector, None))
+    d.do(PatchDeployment(annotations={IN_FLIGHT: None}))
+    unmark_if_deleting(d)
+    d.do(SetFinalizer(False))
+    d.set(
+        stable=as_stable(found, s.deployment),
+        weight=WeightStatus(),
+        originals=None,
+        rejected=None,
+        progress_at=d.now,
+    )
+    return begin_bake(d)

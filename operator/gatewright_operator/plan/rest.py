@@ -1,0 +1,114 @@
+"""Phases Idle and RolledBack: nothing is on its way. A new template starts; a reverted one is released; a refused one waits."""
+
+from gatewright_analysis.kinds.review import OrderKind
+from gatewright_analysis.kinds.rollout import Phase, RejectedStatus
+from gatewright_analysis.names import GATED_LABEL, IN_FLIGHT
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import PatchDeployment, Plan
+from gatewright_operator.plan.adopt import refuse
+from gatewright_operator.plan.checks import first_problem
+from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.people import answer_late_ones, hear
+from gatewright_operator.plan.restore import begin_restore
+from gatewright_operator.plan.snapshot import Problem, Snapshot
+from gatewright_operator.plan.start import half_rolled, hold_template, start
+
+
+def idle(s: Snapshot) -> Plan:
+    d = Draft(s)
+    answer_late_ones(d)
+    if s.deployment is None or s.deployment.deleting:
+        return _workload_gone(d)
+    if s.deployment.revision == d.stable.revision:
+        return _at_rest(d)
+    if d.status.rejected is not None and d.status.rejected.revision == s.deployment.revision:
+        d.set(phase=Phase.ROLLED_BACK)
+        return d.again()
+    return _new_template(d)
+
+
+def rolled_back(s: Snapshot) -> Plan:
+    d = Draft(s)
+    rejected = d.status.rejected
+    deployment = s.deployment
+    if deployment is None or deployment.deleting:
+        return _workload_gone(d)
+    if deployment.revision == d.stable.revision and deployment.paused:
+        return _at_rest(d)
+    if deployment.revision == d.stable.revision or rejected is None:
+        answer_late_ones(d)
+        return d.done()
+    if deployment.revision != rejected.revision:
+        answer_late_ones(d)
+        return _new_template(d)
+    if hold_template(d):
+        return d.again()
+    heard = hear(d, orders=(OrderKind.RETRY,), revision=rejected.revision)
+    if heard is not None and heard.order is not None:
+        started = start(d)
+        if d.status.phase is Phase.PROGRESSING:
+            d.record(heard.entry(d))
+            heard.accept(
+                d, Reason.RETRIED, f"{rejected.revision} is tried again, attempt {d.status.attempt}."
+            )
+            return d.again()
+        return started
+    return d.done()
+
+
+def _at_rest(d: Draft) -> Plan:
+    """The workload carries the stable version. A pause left by a held template that was taken back is released."""
+    deployment = d.s.deployment
+    assert deployment is not None
+    if deployment.in_flight and deployment.settled:
+        d.do(PatchDeployment(annotations={IN_FLIGHT: None}))
+    if deployment.paused:
+        d.do(PatchDeployment(paused=False))
+        d.set(phase=Phase.IDLE, canary=None, back=None)
+        d.say(
+            Reason.REVERTED,
+            f"The template is that of stable {d.stable.revision} again; the guard is released, no pod was touched.",
+        )
+        return d.again()
+    d.set(phase=Phase.IDLE)
+    if not deployment.gated:
+        d.do(PatchDeployment(labels={GATED_LABEL: "true"}))
+    problem = first_problem(d.s)
+    if problem is not None:
+        return refuse(d, problem)
+    if not d.s.guarded:
+        d.problem = Reason.GUARD_MISSING
+        return d.wait("The admission policies are missing or altered; install the chart again.", seconds=30.0)
+    if not d.status.message or d.s.rollout.status.message.startswith("The admission policies"):
+        d.set(message=f"Revision {d.stable.revision} is stable; waiting for a new template.")
+    return d.done()
+
+
+def _new_template(d: Draft) -> Plan:
+    if half_rolled(d):
+        assert d.s.deployment is not None
+        return begin_restore(
+            d,
+            Reason.HALF_ROLLED,
+            f"{d.s.deployment.revision} was rolling out past the guard; {d.stable.revision}, the last version in the ledger, is put back.",
+            rejected=RejectedStatus(
+                revision=d.s.deployment.revision,
+                reason=Reason.HALF_ROLLED,
+                message="It was never judged.",
+                at=d.now,
+            ),
+        )
+    if hold_template(d):
+        return d.again()
+    return start(d)
+
+
+def _workload_gone(d: Draft) -> Plan:
+    d.set(phase=None, stable=None, canary=None)
+    return refuse(
+        d,
+        Problem(
+            Reason.WORKLOAD_NOT_FOUND,
+            f"Deployment {d.spec.workload_ref.name} is gone; its next first version is adopted as it is.",
+        ),
+    )

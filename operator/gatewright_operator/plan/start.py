@@ -1,0 +1,160 @@
+"""The move Start: from a held new template to a canary without weight. Every write in the order of docs/explanation/guard.md."""
+
+from gatewright_analysis.kinds.rollout import CanaryStatus, Originals, Phase, StableStatus, WeightStatus
+from gatewright_analysis.names import PINNED
+from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan.actions import (
+    CreateCanary,
+    DeleteReplicaSets,
+    PatchDeployment,
+    Plan,
+    SetFinalizer,
+    SetSelector,
+    StoreTemplate,
+)
+from gatewright_operator.plan.adopt import refuse
+from gatewright_operator.plan.checks import first_problem
+from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.snapshot import PinnedContract, Problem
+from gatewright_operator.traffic.services import canary_selector, pinned_selector
+
+
+def start(d: Draft) -> Plan:
+    """Begins the rollout of the Deployment's present template, or goes on with a beginning that a crash cut short."""
+    s, deployment, contract = d.s, d.s.deployment, d.s.contract
+    if (problem := first_problem(s)) is not None:
+        return refuse(d, problem)
+    assert deployment is not None and s.replica_sets is not None
+    if not s.guarded:
+        return refuse(
+            d,
+            Problem(
+                Reason.GUARD_MISSING,
+                "The admission policies that hold a new template are missing or altered; install the chart again. Nothing starts without them.",
+            ),
+        )
+    if s.canary is not None or s.pods.total > 0:
+        return d.wait(
+            "Waiting until the canary of the version before is gone.", seconds=2.0, since=d.status.progress_at
+        )
+    assert contract is not None
+    stable = _stable_now(d)
+    begun = (
+        s.memory.open if s.memory.open is not None and s.memory.open.revision == deployment.revision else None
+    )
+    attempt = begun.attempt if begun else s.memory.attempts.get(deployment.revision, 0) + 1
+    originals = begun.originals if begun else _originals(d)
+    canary = (
+        begun.canary
+        if begun
+        else CanaryStatus(
+            revision=deployment.revision,
+            initiator=deployment.initiator,
+            contract_digest=contract.digest,
+            images=deployment.images,
+        )
+    )
+    d.set(
+        phase=Phase.PROGRESSING,
+        stable=stable,
+        canary=canary,
+        attempt=attempt,
+        originals=originals,
+        current_step=0,
+        step_started_at=d.now,
+        progress_at=d.now,
+        run="",
+        weight=WeightStatus(),
+        verdict=None,
+        hold=None,
+        back=None,
+        previous=None,
+        rejected=None,
+    )
+    _record(d, contract, stable, canary, originals)
+    d.do(SetFinalizer(True))
+    gateway = d.spec.traffic.gateway_api
+    mark = d.mark("START")
+    d.decide(mark, annotations={PINNED: gateway.stable_service} if gateway else {})
+    idle_sets = tuple(
+        (r.name, r.uid)
+        for r in s.replica_sets
+        if r.replicas == 0 and r.total == 0 and r.pod_template_hash != stable.pod_template_hash
+    )
+    if idle_sets:
+        d.do(DeleteReplicaSets(idle_sets))
+    serving = next(r for r in s.replica_sets if r.pod_template_hash == stable.pod_template_hash)
+    d.do(StoreTemplate(stable.revision, serving.template))
+    if gateway is not None:
+        d.do(
+            SetSelector("stable", pinned_selector(originals.stable_selector, stable.pod_template_hash), mark),
+            SetSelector("canary", canary_selector(s.rollout.metadata.name, canary.revision), mark),
+        )
+    assert s.canary_manifest is not None
+    d.do(CreateCanary(s.canary_manifest))
+    who = canary.initiator or "an unproven writer"
+    d.say(
+        Reason.STARTED,
+        f"Revision {canary.revision} by {who} starts against {stable.revision}, attempt {attempt}, contract {contract.name}@{contract.generation}.",
+    )
+    return d.again()
+
+
+def _stable_now(d: Draft) -> StableStatus:
+    """Stable with its size at this moment: what the way back must at least restore."""
+    assert d.s.deployment is not None
+    return d.stable.model_copy(update={"replicas": d.s.deployment.replicas})
+
+
+def _originals(d: Draft) -> Originals:
+    s = d.s
+    if s.route is None or s.stable_service is None or s.canary_service is None:
+        return Originals()
+    return Originals(
+        stable_selector=s.stable_service.selector,
+        canary_selector=s.canary_service.selector,
+        stable_weight=s.route.stable_weight,
+        canary_weight=s.route.canary_weight,
+    )
+
+
+def _record(
+    d: Draft, contract: PinnedContract, stable: StableStatus, canary: CanaryStatus, originals: Originals
+) -> None:
+    entries = []
+    if contract.digest not in d.s.memory.contracts:
+        entries.append(
+            d.entry(
+                "Contract",
+                cause=contract.digest,
+                step="",
+                body={"name": contract.name, "generation": contract.generation, "spec": contract.spec.wire()},
+            )
+        )
+    entries.append(
+        d.entry(
+            "Started",
+            step="",
+            body={"stable": stable.wire(), "canary": canary.wire(), "originals": originals.wire()},
+        )
+    )
+    d.record(*entries)
+
+
+def half_rolled(d: Draft) -> bool:
+    """Two live ReplicaSets on a Deployment at rest: a template got past the guard, or a promotion was cut in two."""
+    return sum(1 for r in d.s.replica_sets or () if r.replicas > 0) > 1
+
+
+def hold_template(d: Draft) -> bool:
+    """A new template that is not paused got past the guard: pause it now. True when that had to be done."""
+    deployment = d.s.deployment
+    if deployment is None or deployment.paused or deployment.in_flight:
+        return False
+    d.do(PatchDeployment(paused=True))
+    d.say(
+        Reason.GUARD_MISSING,
+        f"A new template reached {deployment.name} without being held; it is paused now. Install the admission policies again.",
+        warning=True,
+    )
+    return True

@@ -1,0 +1,152 @@
+"""Observe, plan, apply: what a worker does with a key."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from pydantic import ValidationError
+
+from gatewright_analysis.kinds.rollout import RolloutStatus
+from gatewright_analysis.reasons import Reason
+
+from gatewright_operator.api import Api
+from gatewright_operator.apply import Applier
+from gatewright_operator.authorise import Authoriser
+from gatewright_operator.cache import Cache
+from gatewright_operator.errors import ApiError, Conflict
+from gatewright_operator.keys import Key
+from gatewright_operator.ledger_store import LedgerStore
+from gatewright_operator.metrics import Metrics
+from gatewright_operator.observe import Observer
+from gatewright_operator.orphans import release_orphans
+from gatewright_operator.plan.actions import AppendLedger, Plan
+from gatewright_operator.plan.conditions import finished
+from gatewright_operator.plan.core import plan
+from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.posting import Recorder
+from gatewright_operator.queue import WorkQueue
+from gatewright_operator.resources import GATE_RUNS, ROLLOUTS
+from gatewright_operator.runs import RunTicker
+from gatewright_operator.world import World
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+MAX_TRANSITIONS = 12
+"""Transitions in one reconcile; then the key goes back into the queue, so that one Rollout never keeps a worker."""
+
+
+class Reconciler:
+    """One per term of leadership; holds nothing that a restart could not work out again."""
+
+    def __init__(
+        self, *, api: Api, cache: Cache, recorder: Recorder, metrics: Metrics, ticker: RunTicker
+    ) -> None:
+        self._cache = cache
+        self._api = api
+        self._recorder = recorder
+        self._metrics = metrics
+        self._ledger = LedgerStore(api)
+        self._observer = Observer(api, cache, self._ledger, Authoriser(api))
+        self._applier = Applier(api, cache, self._ledger, recorder)
+        self._ticker = ticker
+        ticker.contract_by_digest = self._observer.contract_by_digest
+
+    async def __call__(self, key: Key) -> float | None:
+        """Seconds until the key is due again, None when only an event makes it so."""
+        match key.kind:
+            case "rollout":
+                return await self._rollout(key)
+            case "run":
+                return await self._run(key)
+            case "source":
+                self._ticker.forget_source(key.name)
+                return None
+
+    async def _rollout(self, key: Key) -> float | None:
+        for _ in range(MAX_TRANSITIONS):
+            raw = self._cache.get(ROLLOUTS, key.namespace, key.name)
+            if raw is None:
+                self._ledger.forget(key.namespace, key.name)
+                self._metrics.held_since.remove(namespace=key.namespace, rollout=key.name)
+                await release_orphans(self._api, self._cache, self._recorder, key.namespace)
+                return None
+            try:
+                world, snapshot = await self._observer.observe(raw)
+            except ValidationError as error:
+                log.error("Rollout does not parse", extra={"key": str(key), "error": str(error)})
+                return None
+            todo = plan(snapshot)
+            await self._apply(world, snapshot, todo)
+            if not todo.again:
+                return todo.requeue_seconds
+        return 0.0
+
+    async def _apply(self, world: World, snapshot: Snapshot, todo: Plan) -> None:
+        status = finished(snapshot, todo)
+        try:
+            await self._applier.apply(world, todo, status)
+        except Conflict:
+            raise
+        except ApiError as error:
+            if any(isinstance(a, AppendLedger) and a.required for a in todo.actions):
+                await self._report_ledger(world, snapshot, error)
+            raise
+        if status is not None and todo.actions:
+            log.info(
+                "transition",
+                extra={
+                    "rollout": world.name,
+                    "namespace": world.namespace,
+                    "phase": status.phase,
+                    "did": status.message,
+                },
+            )
+        self._measure(world, status)
+
+    async def _report_ledger(self, world: World, snapshot: Snapshot, error: ApiError) -> None:
+        """What stops a promotion must be seen where people look, even when it is the API server's own trouble."""
+        message = f"Nothing goes on until the ledger can be written: {error.message}"
+        waiting = Plan(
+            (),
+            snapshot.rollout.status.model_copy(update={"message": message[:1024]}),
+            None,
+            Reason.LEDGER_UNWRITABLE,
+        )
+        try:
+            await self._applier.apply(world, waiting, finished(snapshot, waiting))
+        except ApiError:
+            log.warning("the status cannot be written either", extra={"rollout": world.name})
+
+    def _measure(self, world: World, status: RolloutStatus | None) -> None:
+        names = {"namespace": world.namespace, "rollout": world.name}
+        if status is None:
+            return
+        if status.hold is None:
+            self._metrics.held_since.remove(**names)
+        else:
+            self._metrics.held_since.set(status.hold.since.timestamp(), **names)
+        self._metrics.ledger_sequence.set(self._ledger.head(world.namespace, world.name).sequence, **names)
+
+    async def _run(self, key: Key) -> float | None:
+        raw = self._cache.get(GATE_RUNS, key.namespace, key.name)
+        if raw is None:
+            self._ticker.forget(key)
+            return None
+        return await self._ticker.tick(key, raw)
+
+
+def build(
+    *,
+    api: Api,
+    cache: Cache,
+    queue: WorkQueue[Key],
+    recorder: Recorder,
+    metrics: Metrics,
+    namespace: str,
+    identity: str,
+) -> Callable[[Key], Awaitable[float | None]]:
+    """The reconcile function of one term."""
+    ticker = RunTicker(api=api, cache=cache, queue=queue, metrics=metrics, namespace=namespace)
+    return Reconciler(api=api, cache=cache, recorder=recorder, metrics=metrics, ticker=ticker)

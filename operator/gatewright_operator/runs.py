@@ -1,0 +1,184 @@
+"""Ticks a GateRun: at each look collect, judge, decide; write the verdict once. A look that changes nothing writes nothing.
+
+What is kept between looks can be asked again: windows lie at t0 + k · window and are read at explicit times, so an
+operator that starts anew asks the same questions and comes to the same verdict.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any
+
+from gatewright_analysis.decide import decide
+from gatewright_analysis.kinds.rollout import Phase, Rollout
+from gatewright_analysis.kinds.run import GateRun, RunPhase
+from gatewright_analysis.verdict import Decision, Verdict
+
+from gatewright_operator.api import Api
+from gatewright_operator.apply import owner_reference
+from gatewright_operator.cache import Cache
+from gatewright_operator.errors import AlreadyExists
+from gatewright_operator.evidence_store import encode, manifest
+from gatewright_operator.keys import Key
+from gatewright_operator.metrics import Metrics
+from gatewright_operator.plan.snapshot import PinnedContract
+from gatewright_operator.queue import WorkQueue
+from gatewright_operator.resources import CONFIGMAPS, GATE_RUNS, ROLLOUTS
+from gatewright_operator.run_state import RunState
+from gatewright_operator.sources import Sources
+from gatewright_operator.verdicts import verdict_of
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+NOT_CURRENT_SECONDS = 2.0
+
+
+def _no_contract(namespace: str, rollout: str, digest: str) -> PinnedContract | None:
+    return None
+
+
+class RunTicker:
+    """All runs of one operator process."""
+
+    def __init__(
+        self, *, api: Api, cache: Cache, queue: WorkQueue[Key], metrics: Metrics, namespace: str
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._queue = queue
+        self._metrics = metrics
+        self._sources = Sources(api, cache, metrics, namespace=namespace)
+        self._states: dict[Key, RunState] = {}
+        self.contract_by_digest: Callable[[str, str, str], PinnedContract | None] = _no_contract
+
+    def forget(self, key: Key) -> None:
+        self._states.pop(key, None)
+
+    def forget_source(self, name: str) -> None:
+        """The source's spec or secret changed: the next look connects anew."""
+        self._sources.forget(name)
+
+    async def tick(self, key: Key, raw: Json) -> float | None:
+        """One look. Seconds until the next one, None when the run needs no more."""
+        run = GateRun.model_validate(raw)
+        rollout_raw = self._cache.get(ROLLOUTS, key.namespace, run.spec.rollout)
+        if rollout_raw is None or rollout_raw["metadata"]["uid"] != run.spec.rollout_uid:
+            self.forget(key)
+            return None
+        rollout = Rollout.model_validate(rollout_raw)
+        wanted = _wanted(run, rollout)
+        if wanted is not None:
+            if wanted < 0:
+                self.forget(key)
+                return None
+            return wanted
+        now = datetime.now(UTC)
+        started = monotonic()
+        state = self._states.get(key) or await self._state(key, run)
+        if state is None:
+            return 1.0
+        self._states[key] = state
+        before = (run.spec.clock.weight_at - now).total_seconds()
+        if before > 0:
+            return before
+        await state.look(now)
+        delay = await self._judge(key, raw, run, rollout, state, now)
+        spent = monotonic() - started
+        return None if delay is None else max(0.05, delay - spent)
+
+    async def _state(self, key: Key, run: GateRun) -> RunState | None:
+        contract = self._pinned(key.namespace, run)
+        if contract is None:
+            log.warning("the pinned contract is not in the ledger yet", extra={"run": run.metadata.name})
+            return None
+        return await RunState.begin(
+            api=self._api, cache=self._cache, sources=self._sources, run=run, contract=contract
+        )
+
+    def _pinned(self, namespace: str, run: GateRun) -> PinnedContract | None:
+        return self.contract_by_digest(namespace, run.spec.rollout, run.spec.contract_digest)
+
+    async def _judge(
+        self, key: Key, raw: Json, run: GateRun, rollout: Rollout, state: RunState, now: datetime
+    ) -> float | None:
+        clock = state.clock(now)
+        results = state.results(clock, now)
+        outcome = decide(
+            results,
+            state.contract.spec,
+            clock,
+            expected=run.spec.checks,
+            on_inconclusive=run.spec.on_inconclusive,
+        )
+        held = run.status.verdict is not None
+        if outcome.decision is None or (held and outcome.decision is not Decision.ROLLBACK):
+            return state.next_look(now)
+        await self._write(
+            key, raw, run, state, verdict_of(run, state, results, outcome, now), late_breach=held
+        )
+        self._queue.add(Key("rollout", key.namespace, rollout.metadata.name))
+        self._metrics.verdicts.inc(decision=outcome.decision, reason=outcome.reason)
+        self._metrics.time_to_decision.observe(max(0.0, clock.now), decision=outcome.decision)
+        if outcome.decision is Decision.HOLD:
+            return state.next_look(now)
+        self.forget(key)
+        return None
+
+    async def _write(
+        self, key: Key, raw: Json, run: GateRun, state: RunState, verdict: Verdict, *, late_breach: bool
+    ) -> None:
+        """Evidence first, then the verdict that names its digest; the GateRun's resourceVersion lets only one through."""
+        evidence, digest = encode(run.metadata.name, state.records())
+        # Named by what it holds: a crash before the verdict leaves a record that no verdict names, and no conflict.
+        name = f"{run.metadata.name}-{digest[7:17]}"
+        owner = owner_reference({**raw, "kind": GATE_RUNS.kind, "apiVersion": GATE_RUNS.api_version})
+        body = manifest(name, key.namespace, run.spec.rollout, owner, evidence, digest)
+        verdict = verdict.model_copy(update={"evidence_digest": digest})
+        with suppress(AlreadyExists):
+            await self._api.create(CONFIGMAPS, key.namespace, body)
+        status: Json = {
+            "phase": RunPhase.DECIDED,
+            "message": verdict.message,
+        }
+        if late_breach:
+            status["breach"] = verdict.wire()
+        else:
+            status |= {"verdict": verdict.wire(), "evidence": {"configMap": name, "digest": digest}}
+        answer = await self._api.patch(
+            GATE_RUNS,
+            key.namespace,
+            run.metadata.name,
+            {"status": status},
+            subresource="status",
+            resource_version=run.metadata.resource_version,
+        )
+        self._cache.put(GATE_RUNS, answer)
+        log.info(
+            "verdict",
+            extra={
+                "run": run.metadata.name,
+                "namespace": key.namespace,
+                "decision": verdict.decision,
+                "reason": verdict.reason,
+            },
+        )
+
+
+def _wanted(run: GateRun, rollout: Rollout) -> float | None:
+    """None: look now. A negative number: never again. Else: seconds until it is worth asking again."""
+    status = rollout.status
+    if status.canary is None or status.canary.revision != run.spec.revision or run.status.breach is not None:
+        return -1.0
+    if run.status.verdict is None:
+        on_its_way = status.phase in (Phase.PROGRESSING, Phase.BAKING, Phase.HELD)
+        return None if on_its_way and run.spec.attempt == status.attempt else NOT_CURRENT_SECONDS
+    if run.status.verdict.decision is not Decision.HOLD:
+        return -1.0
+    if status.hold is not None and status.hold.run == run.metadata.name:
+        return None
+    # The Rollout has not taken the HOLD in yet, or a person has ended it.
+    return NOT_CURRENT_SECONDS if status.phase is Phase.PROGRESSING else -1.0

@@ -1,0 +1,133 @@
+"""MetricSources as readers: address, login and CA put together, allowed namespaces honoured, faults counted."""
+
+import base64
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import ValidationError
+from requests.auth import AuthBase, HTTPBasicAuth
+from requests.models import PreparedRequest
+
+from gatewright_analysis.evidence.model import Fault
+from gatewright_analysis.evidence.question import Answer, Question
+from gatewright_analysis.kinds.source import Auth, MetricSource, SecretKey
+from gatewright_analysis.providers.pool import ReaderPool
+from gatewright_analysis.providers.prometheus import PrometheusReader
+from gatewright_analysis.reasons import Reason
+
+from gatewright_operator.api import Api
+from gatewright_operator.cache import Cache
+from gatewright_operator.errors import ApiError
+from gatewright_operator.metrics import Metrics
+from gatewright_operator.resources import METRIC_SOURCES, SECRETS
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+
+class _Bearer(AuthBase):
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: PreparedRequest) -> PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+class _MissingSecret(Exception):
+    """A Secret or its key is not there; the message says which."""
+
+
+class Sources:
+    """Readers by MetricSource name, connected at first use and anew when the source changes."""
+
+    def __init__(self, api: Api, cache: Cache, metrics: Metrics, *, namespace: str) -> None:
+        self._api = api
+        self._cache = cache
+        self._metrics = metrics
+        self._namespace = namespace
+        self._pool = ReaderPool()
+        self._connected: dict[str, str] = {}
+
+    def get(self, name: str) -> MetricSource | None:
+        """The source as it is now; None when it is missing or does not parse."""
+        raw = self._cache.get(METRIC_SOURCES, "", name)
+        if raw is None:
+            return None
+        try:
+            return MetricSource.model_validate(raw)
+        except ValidationError as error:
+            log.warning("MetricSource does not parse", extra={"source": name, "error": str(error)})
+            return None
+
+    def forget(self, name: str) -> None:
+        self._pool.forget(name)
+        self._connected.pop(name, None)
+
+    async def read_all(self, questions: Iterable[Question]) -> dict[Question, Answer]:
+        """An answer to every question; a source that can't be connected to answers with the fault that says why."""
+        questions = tuple(questions)
+        faults: dict[str, Fault] = {}
+        for name in {q.source for q in questions}:
+            fault = await self._connect(name)
+            if fault is not None:
+                faults[name] = fault
+        answers = await self._pool.read_all(q for q in questions if q.source not in faults)
+        answers |= {q: faults[q.source] for q in questions if q.source in faults}
+        for question, answer in answers.items():
+            if isinstance(answer, Fault):
+                self._metrics.provider_errors.inc(source=question.source, reason=answer.reason)
+                if answer.reason in (Reason.UNAUTHORIZED, Reason.TLS_ERROR):
+                    # A Secret may have been rotated: the next look reads it again.
+                    self.forget(question.source)
+        return answers
+
+    async def _connect(self, name: str) -> Fault | None:
+        source = self.get(name)
+        if source is None:
+            return Fault(Reason.SOURCE_NOT_FOUND, f"MetricSource {name} does not exist")
+        version = f"{source.metadata.uid}/{source.metadata.generation}"
+        if self._connected.get(name) == version:
+            return None
+        spec = source.spec
+        try:
+            auth = await self._auth(spec.auth)
+            ca = await self._secret(spec.ca) if spec.ca is not None else None
+            reader = PrometheusReader(
+                spec.address,
+                timeout_seconds=spec.timeout.total_seconds(),
+                auth=auth,
+                ca=ca,
+            )
+        except (_MissingSecret, ValueError) as error:
+            return Fault(Reason.SECRET_NOT_FOUND, f"MetricSource {name}: {error}")
+        except ApiError as error:
+            return Fault(
+                Reason.UNREACHABLE, f"the Secret of MetricSource {name} cannot be read now: {error.reason}"
+            )
+        self._pool.use(name, reader)
+        self._connected[name] = version
+        return None
+
+    async def _auth(self, auth: Auth | None) -> AuthBase | None:
+        if auth is None:
+            return None
+        if auth.bearer is not None:
+            return _Bearer((await self._secret(auth.bearer)).decode().strip())
+        if auth.basic is not None:
+            user = (await self._secret(auth.basic.username)).decode().strip()
+            password = (await self._secret(auth.basic.password)).decode().strip()
+            return HTTPBasicAuth(user, password)
+        return None
+
+    async def _secret(self, reference: SecretKey) -> bytes:
+        """A key of a Secret in the operator's own namespace: nowhere else are Secrets read."""
+        raw = await self._api.get(SECRETS, self._namespace, reference.name)
+        value = ((raw or {}).get("data") or {}).get(reference.key)
+        if value is None:
+            raise _MissingSecret(
+                f"Secret {self._namespace}/{reference.name} has no key {reference.key}; create it"
+            )
+        return base64.b64decode(value)

@@ -1,0 +1,32 @@
+"""A token bucket: so many calls per second on average, so many at once."""
+
+import asyncio
+
+
+class TokenBucket:
+    """Makes callers wait, first come first served, once the burst is used up.
+
+    `rate` is in calls per second, `burst` the number of calls that may go at once after a rest.
+    """
+
+    def __init__(self, *, rate: float, burst: int) -> None:
+        if rate <= 0 or burst < 1:
+            raise ValueError(f"a rate above 0 and a burst of at least 1 are needed, not {rate} and {burst}")
+        self._rate = rate
+        self._burst = float(burst)
+        self._tokens = float(burst)
+        self._at: float | None = None
+
+    async def take(self) -> float:
+        """Take a token, waiting for it if need be; returns the seconds waited."""
+        now = asyncio.get_running_loop().time()
+        if self._at is not None:
+            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
+        self._at = now
+        # Debt instead of a waiting line: each caller owes its token at once, so the order is that of arrival.
+        self._tokens -= 1.0
+        if self._tokens >= 0:
+            return 0.0
+        seconds = -self._tokens / self._rate
+        await asyncio.sleep(seconds)
+        return seconds

@@ -1,0 +1,1 @@
+"""How weights become traffic: `gateway_api` and `replicas`. Pure."""

@@ -1,0 +1,56 @@
+"""Puts a verdict together from a run, its results and the decision. Pure."""
+
+from datetime import datetime
+
+from gatewright_analysis.decide import Outcome
+from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.verdict import Change, CheckResult, Decision, Verdict
+
+from gatewright_operator.run_state import RunState
+
+
+def verdict_of(
+    run: GateRun, state: RunState, results: tuple[CheckResult, ...], outcome: Outcome, now: datetime
+) -> Verdict:
+    """The verdict of one gate; its evidence digest is put in when the evidence is stored."""
+    spec = run.spec
+    assert outcome.decision is not None
+    return Verdict(
+        decision=outcome.decision,
+        run_id=run.metadata.name,
+        stage=spec.stage,
+        step=spec.step,
+        attempt=spec.attempt,
+        started_at=spec.clock.starts_at,
+        finished_at=now,
+        target=f"{run.metadata.namespace}/{spec.rollout}",
+        change=Change(
+            revision=spec.revision,
+            images=tuple(f"{i.container}={i.image}" for i in spec.images),
+            initiator=spec.initiator,
+            contract_version=f"{spec.contract}@{spec.contract_generation}",
+            contract_digest=spec.contract_digest,
+            world_snapshot=spec.world_snapshot,
+        ),
+        blocking=outcome.blocking,
+        checks=tuple(r.model_copy(update={"producer": state.producer(r.id)}) for r in results),
+        next_actions=_next_actions(outcome.decision, spec.rollout, run.metadata.namespace),
+        reason=outcome.reason,
+        message=outcome.message,
+    )
+
+
+def _next_actions(decision: Decision, rollout: str, namespace: str) -> tuple[str, ...]:
+    gate = f"kubectl gate {{}} {rollout} -n {namespace}"
+    match decision:
+        case Decision.HOLD:
+            return (
+                gate.format("review"),
+                gate.format("approve") + " --expires 24h --reason '…'",
+                gate.format("reject") + " --reason '…'",
+                gate.format("retry") + " --reason '…'",
+            )
+        case Decision.ROLLBACK:
+            return (gate.format("review"), gate.format("retry") + " --reason '…'")
+        case Decision.PROMOTE:
+            return ()
