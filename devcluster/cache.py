@@ -34,7 +34,7 @@ def full_disk_sentence(folder: Path) -> str:
     free_mib = shutil.disk_usage(place).free // 2**20
     return (
         f"The disk that holds {place} is full ({free_mib} MiB free): "
-        "free about 6 GiB (the Go build cache is the largest part) and run the command again."
+        "free about 9 GiB (the Go build cache is the largest part) and run the command again."
     )
 
 

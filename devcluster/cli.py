@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from devcluster import binaries, gomodules
 from devcluster.cache import default_instance_dir
@@ -14,7 +15,7 @@ from devcluster.errors import DevclusterError
 from devcluster.install import install
 from devcluster.instance import Instance
 from devcluster.processes import kill_if_same
-from devcluster.supervision import is_locked, read_state
+from devcluster.supervision import NotRunning, Supervision, is_locked, read_state
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -106,11 +107,23 @@ def _up(arguments: argparse.Namespace) -> int:
     if arguments.detach:
         return 0
     try:
-        part = instance.wait()
-        _say(f"{part} has stopped by itself; its output is in {instance.log_path(part)}.")
-        return 1
+        _watch(instance)
+    except NotRunning:
+        _say("The development cluster was stopped from outside.")
+        return 0
     finally:
         instance.stop()
+
+
+def _watch(instance: Instance) -> NoReturn:
+    """Tells of each part that ends, for as long as the cluster runs; the others go on, so that one can look."""
+    told: set[int] = set()
+    while True:
+        for name, part in instance.status().items():
+            if not part.running and part.pid not in told:
+                told.add(part.pid)
+                _say(f"{name} has stopped (exit code {part.exit_code}); see {instance.log_path(name)}")
+        time.sleep(0.5)
 
 
 def _print_addresses(instance: Instance) -> None:
@@ -177,7 +190,7 @@ def _status(arguments: argparse.Namespace) -> int:
 def _down(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.dir
     if is_locked(folder):
-        Instance.attach(folder).stop()
+        Supervision(folder).stop()
         _say(f"The development cluster in {folder} is stopped.")
         return 0
     # Nothing should be left, for the kernel ends the parts with their supervisor. A pid alone proves nothing:

@@ -173,7 +173,7 @@ def start_operator(
     return Operator(name, identity, pid, f"http://{listen}")
 
 
-def wait_until_ready(instance: "Instance", operator: Operator, *, seconds: float = 60.0) -> None:
+def wait_until_ready(instance: "Instance", operator: Operator, *, seconds: float = 120.0) -> None:
     """Returns when the operator holds its Lease and has seen every object that it watches.
 
     Raises:

@@ -54,7 +54,7 @@ class Instance:
         parts: Iterable[str] = ALL_PARTS,
         gateway_api: bool | None = None,
         scrape_interval_seconds: float = 1.0,
-        timeout_seconds: float = 60.0,
+        timeout_seconds: float = 120.0,
         report: Report = print,
     ) -> None:
         self.parts = with_what_they_need(parts)
@@ -272,11 +272,3 @@ class Instance:
         if code is None:
             raise DevclusterError(f"{name} did not end within {wait_seconds:.0f} s of {signal_number.name}.")
         return code
-
-    def wait(self, poll_seconds: float = 0.5) -> str:
-        """Blocks until a part ends; its name. Raises NotRunning when the whole cluster has gone."""
-        while True:
-            for name, part in self.status().items():
-                if not part.running:
-                    return name
-            time.sleep(poll_seconds)

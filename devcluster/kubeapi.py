@@ -18,6 +18,11 @@ from typing import Any, Literal, Self
 import aiohttp
 
 from devcluster.access import Access
+from devcluster.api_errors import ApiError as ApiError
+from devcluster.api_errors import Conflict as Conflict
+from devcluster.api_errors import Gone as Gone
+from devcluster.api_errors import NotFound as NotFound
+from devcluster.api_errors import error_of
 from devcluster.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -38,28 +43,6 @@ PATCH_TYPES: Mapping[str, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-
-
-class ApiError(Exception):
-    """The API server answered with an error, or no answer came (``status`` 0)."""
-
-    def __init__(self, status: int, reason: str, message: str) -> None:
-        super().__init__(f"{status} {reason}: {message}")
-        self.status = status
-        self.reason = reason
-        self.message = message
-
-
-class NotFound(ApiError):
-    """404: the object, or its whole kind, does not exist."""
-
-
-class Conflict(ApiError):
-    """409: it exists already, or a precondition (resourceVersion, uid) does not hold: read again."""
-
-
-class Gone(ApiError):
-    """410: the resourceVersion is too old; list again."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +111,7 @@ class KubeApi:
             ) as response:
                 raw = await response.read()
                 if response.status >= 400:
-                    raise _error(response.status, raw)
+                    raise error_of(response.status, raw)
                 if response.content_type != "application/json":
                     return {"text": raw.decode(errors="replace")}
                 answer: Json = json.loads(raw)
@@ -287,7 +270,7 @@ class KubeApi:
             headers = {"Accept": accept}
             async with self._open().get(path, params=asked, headers=headers, timeout=timeout) as response:
                 if response.status >= 400:
-                    raise _error(response.status, await response.read())
+                    raise error_of(response.status, await response.read())
                 rest = b""
                 # Lines are cut by hand: the reader's own readline refuses objects above 128 KiB.
                 async for chunk in response.content.iter_any():
@@ -332,13 +315,3 @@ def _difference(known: dict[tuple[str, str], Json], items: list[Json]) -> list[W
         elif before["metadata"]["resourceVersion"] != item["metadata"]["resourceVersion"]:
             events.append(WatchEvent("MODIFIED", item))
     return events
-
-
-def _error(status: int, raw: bytes) -> ApiError:
-    try:
-        answer = json.loads(raw)
-        reason, message = str(answer.get("reason", "")), str(answer.get("message", ""))
-    except (ValueError, AttributeError):
-        reason, message = "", raw[:500].decode(errors="replace")
-    kind = {404: NotFound, 409: Conflict, 410: Gone}.get(status, ApiError)
-    return kind(status, reason, message)

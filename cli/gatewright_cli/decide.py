@@ -16,6 +16,7 @@ from gatewright_cli.view import View, proven, step_word
 
 REASON_LONGEST = 1024
 ANSWER_POLL_SECONDS = 0.3
+EFFECT_SECONDS = 3.0
 REVIEWS = {"approve": "Approve", "reject": "Reject", "request-changes": "RequestChanges"}
 ORDERS = {"abort": "Abort", "retry": "Retry"}
 _ABORTABLE = frozenset(("Progressing", "Paused", "Held", "Promoting", "Baking"))
@@ -54,6 +55,8 @@ def run(kube: Kube, word: Word) -> Exit:
     created = kube.create(path(kind, view.namespace), manifest)
     where = path(kind, view.namespace, created["metadata"]["name"])
     answered = await_answer(kube, where, created, word.timeout, time.monotonic, time.sleep)
+    if (answered.get("status") or {}).get("outcome") == "Accepted":
+        await_effect(kube, view, time.monotonic, time.sleep)
     return _report(view, kind, answered, word, kube.flags.repeated)
 
 
@@ -174,6 +177,26 @@ def await_answer(
         except NotFound:
             raise GateError(f"{where.rsplit('/', 1)[-1]} was deleted before the operator answered.") from None
     return latest
+
+
+def await_effect(
+    kube: Kube, before: View, clock: Callable[[], float], sleep: Callable[[float], object]
+) -> None:
+    """Until the Rollout's status shows that something followed, for a few seconds at most.
+
+    The operator answers first and reports last: without this, `status --wait` right after an approval could still
+    read the hold that the approval ended.
+    """
+    deadline = clock() + EFFECT_SECONDS
+    where = path("rollouts", before.namespace, before.name)
+    while clock() < deadline:
+        try:
+            status = kube.get(where).get("status") or {}
+        except GateError:
+            return  # the decision stands and was answered; that is what this command is about
+        if any(status.get(key) != before.status.get(key) for key in ("phase", "hold", "attempt")):
+            return
+        sleep(ANSWER_POLL_SECONDS)
 
 
 def _report(view: View, kind: str, answered: Object, word: Word, repeated: str) -> Exit:

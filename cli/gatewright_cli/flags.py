@@ -4,6 +4,7 @@ A plugin gets every word after `kubectl gate`; the namespace may stand before or
 `-n shop`, `-nshop` or `--namespace=shop`. None of the flags is interpreted here but that one.
 """
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ class KubeFlags:
 def take(argv: Sequence[str]) -> tuple[KubeFlags, list[str]]:
     """Split a command line into kubectl's flags and the rest, in order.
 
-    Raises UsageError when a flag that needs a value is the last word.
+    Raises UsageError when a flag that needs a value is the last word, or the namespace is none.
     """
     passed: list[tuple[str, str | None]] = []
     namespace: str | None = None
@@ -100,6 +101,8 @@ def take(argv: Sequence[str]) -> tuple[KubeFlags, list[str]]:
             namespace = value
         else:
             passed.append((flag, value))
+    if namespace is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise UsageError(f"{namespace!r} is no name of a namespace.", then="kubectl get namespaces")
     return KubeFlags(tuple(passed), namespace), rest
 
 

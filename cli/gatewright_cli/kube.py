@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from gatewright_analysis.names import GROUP, VERSION
 from gatewright_cli.errors import GateError, NotAllowed, NotFound, Unreachable
@@ -34,11 +33,20 @@ class User:
     groups: tuple[str, ...]
 
 
+def _quoted(token: str) -> str:
+    from urllib.parse import quote  # on no path but that of lists with several pages
+
+    return quote(token, safe="")
+
+
 def path(kind: str, namespace: str | None, name: str = "", query: str = "") -> str:
-    """URL path of one of our kinds (plural, such as `rollouts`), or of `configmaps` and `deployments`."""
+    """URL path of one of our kinds (plural, such as `rollouts`), or of `configmaps` and `deployments`.
+
+    Names must be names of Kubernetes objects: they stand in the path as they are.
+    """
     base = {"configmaps": "/api/v1", "deployments": "/apis/apps/v1"}.get(kind, f"/apis/{GROUP}/{VERSION}")
-    scope = "" if namespace is None else f"/namespaces/{quote(namespace, safe='')}"
-    leaf = f"/{quote(name, safe='')}" if name else ""
+    scope = "" if namespace is None else f"/namespaces/{namespace}"
+    leaf = f"/{name}" if name else ""
     return f"{base}{scope}/{kind}{leaf}{'?' + query if query else ''}"
 
 
@@ -82,7 +90,7 @@ class Kube:
         token = ""
         while True:
             joint = "&" if "?" in raw_path else "?"
-            following = f"&continue={quote(token)}" if token else ""
+            following = f"&continue={_quoted(token)}" if token else ""
             answer = self.get(f"{raw_path}{joint}limit={page}{following}")
             items += answer.get("items", [])
             token = answer.get("metadata", {}).get("continue", "")

@@ -13,14 +13,13 @@ from gatewright_cli.view import View
 from gatewright_cli.wait import Finding
 
 
-def screen(looks: Iterator[tuple[View | None, Finding]], repeated: str) -> tuple[View | None, Finding]:
-    """Show look after look in place; returns the last one."""
-    view: View | None = None
+def screen(looks: Iterator[tuple[View | None, Finding]], repeated: str) -> Finding:
+    """Show look after look in place; the last one stays. Returns what ended it."""
     finding = Finding(None, "")
     console = Console()
     style = Style(colour=not console.no_color)
-    with Live(console=console, auto_refresh=False, transient=True) as live:
+    with Live(console=console, auto_refresh=False) as live:
         for view, finding in looks:
             lines = [finding.sentence] if view is None else render(view, datetime.now(UTC), style, repeated)
             live.update(Text.from_ansi("\n".join(lines)), refresh=True)
-    return view, finding
+    return finding

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -111,9 +112,9 @@ def _name(text: str | None) -> str:
         "rollout.gatewright.dev",
         "rollouts.gatewright.dev",
     ):
-        raise UsageError(f"{text} is not a Rollout.", then="kubectl get rollouts.gatewright.dev")
-    if text is not None and not name:
-        raise UsageError("The name of the Rollout is empty.", then="kubectl get rollouts.gatewright.dev")
+        raise UsageError(f"{text!r} is not a Rollout.", then="kubectl get rollouts.gatewright.dev")
+    if text is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", name):
+        raise UsageError(f"{name!r} is no name of a Rollout.", then="kubectl get rollouts.gatewright.dev")
     return name
 
 

@@ -113,9 +113,9 @@ def gate_parser() -> Parser:
     _decision(
         commands,
         "retry",
-        "try a refused revision again",
-        "Writes a GateOrder: the revision that was refused starts again from its first step. Needs the verb\n"
-        "`operate` on the Rollout.",
+        "try a refused revision again, or a held gate",
+        "Writes a GateOrder: a revision that was refused starts again from its first step; one that is held is\n"
+        "judged again at its gate. Needs the verb `operate` on the Rollout.",
     )
 
     ledger = commands.add_parser(

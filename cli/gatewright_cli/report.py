@@ -182,19 +182,20 @@ def _run(view: View, now: datetime, style: Style) -> list[str]:
 
 
 def _run_state(run: Object, now: datetime) -> str:
-    phase = str((run.get("status") or {}).get("phase") or "Queued")
+    phase = (run.get("status") or {}).get("phase")
     clock = (run.get("spec") or {}).get("clock") or {}
     starts = parse_time(clock.get("startsAt"))
     duration, longest = length_of(clock.get("duration")), length_of(clock.get("maxDuration"))
     if phase == "Decided" or starts is None or duration is None:
-        return phase
+        return str(phase or "new")
+    # Looks are not written down one by one: between the start and the verdict, the clock is all there is to say.
     if now < starts:
-        return f"{phase}, counts from {until(clock.get('startsAt'), now).removeprefix('in ')} on"
+        return f"warming up, counts {until(clock.get('startsAt'), now)}"
     passed = starts + duration
     if now < passed:
-        return f"{phase}, no pass before {span(passed - now)} from now"
+        return f"running, no pass before {span(passed - now)} from now"
     last = starts + (longest or duration)
-    return f"{phase}, last look in {span(last - now)}"
+    return f"running, last look {until(last.isoformat(), now)}"
 
 
 def _hold(view: View, now: datetime, style: Style, repeated: str) -> list[str]:

@@ -191,6 +191,9 @@ def _render(case: Case, now: datetime, style: Style, repeated: str, room: int) -
         *table([[style.paint(title, "dim"), text] for title, text in _facts(case, now)], "  ", columns=WIDTH),
     ]
     lines += ["", style.paint("What blocks", "bold"), *_blocking(case, style, room)]
+    if room and not hold.get("breach"):
+        retry = f"kubectl gate retry {view.name} -n {view.namespace}{repeated} --reason '…'"
+        lines += [line for line in (f"  Or judge it again at this gate: {retry}",) if len(line) <= WIDTH]
     lines += ["", style.paint("What approving means", "bold"), *_approving(case, room)]
     lines += ["", style.paint("Decide", "bold")]
     for start, options in commands(view, repeated):

@@ -113,8 +113,9 @@ def _watch(looks: Iterator[tuple[View | None, wait.Finding]], options: Options, 
     if sys.stdout.isatty() and not options.json:
         from gatewright_cli.live import screen
 
-        view, finding = screen(looks, repeated)
-        return _end(view, finding, options, repeated) if finding.code is not None else Exit.OK
+        finding = screen(looks, repeated)
+        print_lines(["", *fold(finding.sentence, "")])
+        return Exit.ERROR if finding.code is None else finding.code
     last = ""
     finding = wait.Finding(None, "")
     for view, finding in looks:  # noqa: B007 - the last one counts

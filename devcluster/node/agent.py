@@ -36,6 +36,8 @@ class NodeAgent:
         )
         self._workers: dict[str, PodWorker] = {}
         self._unplaced: dict[str, Json] = {}
+        self._binding: dict[str, Json] = {}
+        """Pods that have a place here and are not seen with it yet: they count for anti-affinity."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._synced = [asyncio.Event(), asyncio.Event()]
 
@@ -89,6 +91,7 @@ class NodeAgent:
         if finished and not pod["metadata"].get("deletionTimestamp"):
             return
         worker = self._workers[uid] = PodWorker(pod, self._services)
+        self._binding.pop(uid, None)
         worker.start(self._start(self._serve(uid, worker)))
 
     async def _serve(self, uid: str, worker: PodWorker) -> None:
@@ -100,6 +103,7 @@ class NodeAgent:
 
     def _gone(self, pod: Json) -> None:
         """Deleted by force, or by us: nothing of it may go on running."""
+        self._binding.pop(pod["metadata"]["uid"], None)
         worker = self._workers.pop(pod["metadata"]["uid"], None)
         if worker is not None:
             worker.vanish()
@@ -132,7 +136,8 @@ class NodeAgent:
         metadata, spec = pod["metadata"], pod["spec"]
         if spec.get("schedulingGates") or metadata.get("deletionTimestamp"):
             return
-        placed = [worker.pod for worker in self._workers.values()]
+        placed = [worker.pod for worker in self._workers.values() if not worker.finished]
+        placed += self._binding.values()
         reason = unschedulable(pod, self._labels, placed)
         if reason is not None:
             first = metadata["uid"] not in self._unplaced
@@ -147,6 +152,7 @@ class NodeAgent:
             "target": {"apiVersion": "v1", "kind": "Node", "name": self._settings.node_name},
         }
         self._unplaced.pop(metadata["uid"], None)
+        self._binding[metadata["uid"]] = pod
         while True:
             try:
                 await self._api.create(
@@ -154,6 +160,7 @@ class NodeAgent:
                 )
                 return
             except (NotFound, Conflict):
+                self._binding.pop(metadata["uid"], None)
                 return  # gone, or bound already
             except ApiError as error:
                 log.warning("pod not bound", extra={"pod": metadata["name"], "error": str(error)})

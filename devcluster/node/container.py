@@ -64,6 +64,7 @@ class ContainerRunner:
         self._actions = ContainerActions(host, lambda: self.spec, settings, source)
         self._section = "initContainers" if is_init else "containers"
         self._process: ChildProcess | None = None
+        self._probing: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self.has_started = asyncio.Event()
         """Set once it runs and its startup probe, if any, has succeeded."""
@@ -126,6 +127,8 @@ class ContainerRunner:
         process = self._process
         if process is None:
             return
+        if self._probing is not None:
+            self._probing.cancel()
         self._ready = False
         self._host.changed()
         await self._pre_stop(process)
@@ -168,12 +171,14 @@ class ContainerRunner:
         process = await self._start()
         if process is None:
             return None if self._stopping.is_set() else CANNOT_START_EXIT_CODE
-        probing = asyncio.create_task(self._probe(process))
+        self._probing = asyncio.create_task(self._probe(process))
         try:
             code = await process.wait()
         finally:
-            probing.cancel()
-            await asyncio.gather(probing, return_exceptions=True)
+            self._probing.cancel()
+            (failure,) = await asyncio.gather(self._probing, return_exceptions=True)
+            if isinstance(failure, Exception):
+                log.error("probing has failed, the container went on without", exc_info=failure)
         self._process = None
         self._terminated(code, "Completed" if code == 0 else "Error")
         return code

@@ -48,7 +48,8 @@ class PodWorker:
         self._grace_is_over: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._initialized = False
-        self._finished = False
+        self.finished = False
+        """Whether no container runs and none will again."""
         self._inits = self._runners("initContainers", "initContainerStatuses")
         self._mains = self._runners("containers", "containerStatuses")
         if pod["metadata"].get("deletionTimestamp"):
@@ -56,12 +57,13 @@ class PodWorker:
 
     async def run(self) -> None:
         """From the first container's start to the deletion of the pod's object."""
+        self._warn_of_volumes()
         writing = asyncio.create_task(self._write_when_dirty())
         stopping = asyncio.create_task(self._stop_when_terminated())
         try:
             if not self._terminate.is_set():
                 await self._run_containers()
-            self._finished = True
+            self.finished = True
             self.changed()
             await self._terminate.wait()
             await stopping
@@ -110,6 +112,14 @@ class PodWorker:
         """End all its processes now."""
         for runner in (*self._inits, *self._mains):
             runner.kill()
+
+    def _warn_of_volumes(self) -> None:
+        """Processes share the machine's files, so nothing can be mounted for one: better said than found out."""
+        names = [volume["name"] for volume in self.pod["spec"].get("volumes") or []]
+        # Every pod gets this one from the API server, for the token that its service account may need.
+        asked_for = [name for name in names if not name.startswith("kube-api-access-")]
+        if asked_for:
+            self.event("FailedMount", f"volumes are not mounted in the development cluster: {asked_for}")
 
     def _address(self, reported: str | None) -> str:
         addresses = self._services.addresses
@@ -194,7 +204,7 @@ class PodWorker:
             pod_ip=self.pod_ip,
             start_time=self._start_time,
             initialized=self._initialized,
-            finished=self._finished,
+            finished=self.finished,
             init_views=[runner.view() for runner in self._inits],
             views=[runner.view() for runner in self._mains],
             gates=gates,

@@ -75,6 +75,8 @@ class NodeRegistration:
         except NotFound:
             with contextlib.suppress(Conflict):  # made by somebody else meanwhile: it exists, that is enough
                 await self._api.create(NODES, node)
+                # Admission marks a new node as not ready, for the scheduler; here this agent places the pods.
+                await self._api.patch(NODES, self._name, {"spec": {"taints": None}})
 
     def _status(self) -> Json:
         now = timestamp()

@@ -9,7 +9,6 @@ from typing import Any, assert_never
 
 from gatewright_analysis.kinds.rollout import RolloutStatus
 from gatewright_analysis.names import DECISION, FINALIZER, GROUP, REVISION_LABEL, ROLLOUT_LABEL
-
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import AlreadyExists, Conflict, NotFound, Refused, Unavailable

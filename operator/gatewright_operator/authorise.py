@@ -2,7 +2,6 @@
 
 from gatewright_analysis.kinds.review import GateOrder, GateReview, ReviewDecision
 from gatewright_analysis.names import GROUP, VERB_APPROVE, VERB_OPERATE
-
 from gatewright_operator.api import Api
 from gatewright_operator.resources import SUBJECT_ACCESS_REVIEWS
 

@@ -6,7 +6,7 @@ off, because it is a third of an object's size; a replace without it keeps the s
 apart (`writers`).
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +58,14 @@ class _Kind:
     def entry(self, namespace: str, name: str) -> _Entry | None:
         return self.namespaces.get(namespace, {}).get(name)
 
+    def put(self, resource: Resource, obj: Object, namespace: str, name: str, version: int) -> bool:
+        known = self.entry(namespace, name)
+        if version <= (known.version if known else self.deleted.get((namespace, name), 0)):
+            return False
+        self.deleted.pop((namespace, name), None)
+        self.namespaces.setdefault(namespace, {})[name] = _entry(resource, obj, version)
+        return True
+
     def remove(self, namespace: str, name: str, version: int) -> None:
         names = self.namespaces.get(namespace, {})
         names.pop(name, None)
@@ -72,7 +80,7 @@ class Cache:
     """Watched objects by kind, namespace and name."""
 
     def __init__(self) -> None:
-        self._kinds: dict[Resource, _Kind] = {}
+        self._kinds: defaultdict[Resource, _Kind] = defaultdict(_Kind)
 
     def put(self, resource: Resource, obj: Object) -> bool:
         """Take in an object as the server gave it: from a watch, a listing, or as the answer to our own
@@ -81,23 +89,15 @@ class Cache:
         Returns False, and changes nothing, when the cache knows this version or a newer one, or that it was
         deleted since. Raises ValueError for a Secret, and for an object without resourceVersion.
         """
-        if resource == SECRETS:
-            raise ValueError("Secrets are read when they are needed and never cached")
-        kind = self._kinds.setdefault(resource, _Kind())
-        namespace, name, version = _identity(obj)
-        known = kind.entry(namespace, name)
-        if version <= (known.version if known else kind.deleted.get((namespace, name), 0)):
-            return False
-        kind.deleted.pop((namespace, name), None)
-        kind.namespaces.setdefault(namespace, {})[name] = _entry(resource, obj, version)
-        return True
+        _refuse_secrets(resource)
+        return self._kinds[resource].put(resource, obj, *_identity(obj))
 
     def drop(self, resource: Resource, obj: Object) -> bool:
         """Forget an object that the server says is gone (deleted, or no longer selected by the watch).
 
         Returns False when it was not known, or when a newer version is: it was made anew, or selected again.
         """
-        kind = self._kinds.setdefault(resource, _Kind())
+        kind = self._kinds[resource]
         namespace, name, version = _identity(obj)
         known = kind.entry(namespace, name)
         if known is not None and known.version > version:
@@ -120,13 +120,18 @@ class Cache:
         say) stays. A listing older than the one before it means that the server's history went back (a
         restored backup): then the listing is the truth whatever the versions say.
         """
-        kind = self._kinds.setdefault(resource, _Kind())
+        _refuse_secrets(resource)
+        kind = self._kinds[resource]
         listed_at = int(resource_version or 0)
         if listed_at and listed_at < kind.listed_at.get(namespace, 0):
             self._clear(kind, namespace)
         kind.listed_at[namespace] = listed_at
-        changed = tuple(obj for obj in objs if self.put(resource, obj))
-        present = {_identity(obj)[:2] for obj in objs}
+        present, changed = set(), []
+        for obj in objs:
+            at, name, version = _identity(obj)
+            present.add((at, name))
+            if kind.put(resource, obj, at, name, version):
+                changed.append(obj)
         gone = tuple(
             entry.obj
             for at, name, entry in self._entries(kind, namespace)
@@ -134,8 +139,8 @@ class Cache:
         )
         for obj in gone:
             at, name, version = _identity(obj)
-            kind.remove(at, name, max(version, listed_at))
-        return Relist(changed=changed, gone=gone)
+            kind.remove(at, name, listed_at or version)
+        return Relist(changed=tuple(changed), gone=gone)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """The object as last seen, or None. Cluster-scoped objects have the namespace `""`."""
@@ -172,6 +177,11 @@ class Cache:
             kind.deleted.pop((at, name), None)
         for at, name in [key for key in kind.deleted if namespace in (None, key[0])]:
             del kind.deleted[(at, name)]
+
+
+def _refuse_secrets(resource: Resource) -> None:
+    if resource == SECRETS:
+        raise ValueError("Secrets are read when they are needed and never cached")
 
 
 def _identity(obj: Object) -> tuple[str, str, int]:

@@ -11,7 +11,6 @@ from gatewright_analysis.evidence.model import Counts, Fault, PodFacts, Tick, Wi
 from gatewright_analysis.ledger import canonical, digest_of_bytes
 from gatewright_analysis.names import EVIDENCE_LABEL, ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
-
 from gatewright_operator.resources import CONFIGMAPS
 
 Json = dict[str, Any]

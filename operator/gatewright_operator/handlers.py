@@ -87,6 +87,8 @@ def settings(identity: str, watched: Sequence[Watched] = WATCHED) -> kopf.Operat
     for kind in watched:
         if kind.labels:
             result.watching.label_selectors[_is(kind.resource)] = kind.labels
+    # The handlers have nothing to finish, and the Lease waits for nobody.
+    result.queueing.exit_timeout = 0.1
     result.execution.default_backoff = 5
     result.persistence.finalizer = f"{GROUP}/unused"
     result.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)

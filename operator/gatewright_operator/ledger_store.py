@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from gatewright_analysis.kinds.rollout import LedgerStatus
@@ -22,8 +21,8 @@ from gatewright_analysis.ledger import (
     segment_name,
 )
 from gatewright_analysis.names import LEDGER_LABEL
-
 from gatewright_operator.api import Api
+from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.errors import Conflict, Unavailable
 from gatewright_operator.plan.actions import AppendLedger
 from gatewright_operator.resources import CONFIGMAPS
@@ -49,8 +48,9 @@ class _Held:
 class LedgerStore:
     """All ledgers that one operator process writes."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, clock: Clock = utc_now) -> None:
         self._api = api
+        self._clock = clock
         self._held: dict[tuple[str, str], _Held] = {}
 
     def forget(self, namespace: str, rollout: str) -> None:
@@ -95,7 +95,7 @@ class LedgerStore:
 
     async def _append(self, world: World, action: AppendLedger) -> None:
         held = await self._load(world)
-        now = datetime.now(UTC)
+        now = self._clock()
         new = [
             NewEntry(
                 key=EntryKey(held.uid, e.revision, e.step, e.attempt, e.kind, e.cause),

@@ -6,7 +6,6 @@ import yaml
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import Configuration
 
-
 _MALFORMED = (ValueError, TypeError, KeyError, AttributeError)
 """What the client raises for a kubeconfig of the wrong shape: it takes the shape for granted."""
 

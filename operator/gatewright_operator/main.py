@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
@@ -140,16 +141,17 @@ async def _lead(term: Term, elector: Elector, times: LeaseTimes, *, stop: asynci
         log.error("work would not end; leaving at once")
         os._exit(EXIT_LOST)
     watchdog.cancel()
-    await term.end(flush_seconds=0.0 if lost else FLUSH_SECONDS)
+    if not lost:
+        await term.flush(FLUSH_SECONDS)
+        keep.cancel()
+        await asyncio.gather(keep, return_exceptions=True)
+        # Kept until the last reconcile had ended, and only now given to somebody else.
+        await elector.release()
+    await term.end()
     failed = work.done() and not work.cancelled() and work.exception()
     for task in (work, stopped):
         task.cancel()
     await asyncio.gather(work, stopped, return_exceptions=True)
-    if not lost:
-        # Kept until the last reconcile had ended, and only now given to somebody else.
-        keep.cancel()
-        await asyncio.gather(keep, return_exceptions=True)
-        await elector.release()
     if failed:
         raise failed
 
@@ -180,6 +182,8 @@ def _term_options(options: Options) -> TermOptions:
 def main(argv: Sequence[str] | None = None, *, build: Build | None = None) -> int:
     """The process; returns its exit code. `build` is replaced by tests that bring their own reconcile."""
     options = parse(argv)
+    # While the watches' thread reads its first listings, the workers' loop gets its turn after 1 ms, not 5.
+    sys.setswitchinterval(0.001)
     logs.configure(form=options.log_format, level=options.log_level)
     if build is None:
         # Here, not above: the planner and the statistics under it take a second to import, and --help needs

@@ -148,6 +148,22 @@ class Metrics:
             ("decision",),
             buckets=LONG_SECONDS,
         )
+        look = ("namespace", "rollout", "step", "check")
+        self.check_good_ratio = Gauge(
+            "gatewright_check_good_ratio", "Estimate of a running gate's check as of its last look.", look
+        )
+        self.check_lower_bound = Gauge(
+            "gatewright_check_lower_bound",
+            "Wilson lower bound of the same, which must reach the threshold.",
+            look,
+        )
+        self.check_upper_bound = Gauge(
+            "gatewright_check_upper_bound", "Wilson upper bound of the same.", look
+        )
+        self.check_threshold = Gauge(
+            "gatewright_check_threshold", "The good ratio that the contract promises.", look
+        )
+        self.check_samples = Gauge("gatewright_check_samples", "Events counted for the check so far.", look)
         self.held_since = Gauge(
             "gatewright_held_since_timestamp_seconds",
             "Unix time since when a Rollout is held; no series when it is not.",

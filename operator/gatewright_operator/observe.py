@@ -1,7 +1,7 @@
 """Takes the picture that `plan` decides on: from the cache of what was watched, with a few reads where nothing is watched."""
 
 import logging
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,11 +15,11 @@ from gatewright_analysis.kinds.source import MetricSource
 from gatewright_analysis.ledger import ContractTooLarge, canonical_contract
 from gatewright_analysis.names import REVISION_LABEL, ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
-
 from gatewright_operator.api import Api
 from gatewright_operator.apply import template_record_name
 from gatewright_operator.authorise import Authoriser
 from gatewright_operator.cache import Cache
+from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.guard import guard_gap
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.plan.promote import STALLED_SECONDS
@@ -71,19 +71,32 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 
+LABELS_FOR = timedelta(minutes=5)
+"""How old a namespace's labels may be."""
+
+
 class Observer:
     """Reads for one operator process."""
 
-    def __init__(self, api: Api, cache: Cache, ledger: LedgerStore, authoriser: Authoriser) -> None:
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        ledger: LedgerStore,
+        authoriser: Authoriser,
+        *,
+        clock: Clock = utc_now,
+    ) -> None:
         self._api = api
+        self._clock = clock
         self._cache = cache
         self._ledger = ledger
         self._authoriser = authoriser
-        self._namespace_labels: dict[str, dict[str, str]] = {}
+        self._namespace_labels: dict[str, tuple[datetime, dict[str, str]]] = {}
 
     async def observe(self, raw: Json) -> tuple[World, Snapshot]:
         """The world around one Rollout, and the picture of it. Raises ApiError when a read that is needed fails."""
-        now = datetime.now(UTC)
+        now = self._clock()
         rollout = Rollout.model_validate(raw)
         world = World(rollout=raw, parsed=rollout)
         namespace, workload = rollout.metadata.namespace, rollout.spec.workload_ref.name
@@ -114,7 +127,7 @@ class Observer:
             rivals=self._rivals(rollout),
             services=tuple(service_view(s) for s in self._cache.all(SERVICES, namespace)),
             deployment=deployment,
-            replica_sets=await self._replica_sets(rollout, deployment),
+            replica_sets=await self._replica_sets(rollout, deployment, has_canary=bool(world.canary or pods)),
             canary=deployment_view(world.canary) if world.canary else None,
             canary_manifest=canary_manifest(world.deployment, rollout.metadata.name)
             if world.deployment
@@ -144,12 +157,16 @@ class Observer:
         world.canary_service = self._cache.get(SERVICES, namespace, gateway.canary_service)
         world.route = self._cache.get(HTTPROUTES, namespace, gateway.http_route)
         writers = self._cache.writers(HTTPROUTES, namespace, gateway.http_route)
-        writer = next((w.manager for w in writers if not w.subresource), "an unknown writer")
+        last = next((w for w in writers if not w.subresource), None)
         return {
             "stable_service": service_view(world.stable_service) if world.stable_service else None,
             "canary_service": service_view(world.canary_service) if world.canary_service else None,
             "route": route_view(
-                world.route, stable=gateway.stable_service, canary=gateway.canary_service, last_writer=writer
+                world.route,
+                stable=gateway.stable_service,
+                canary=gateway.canary_service,
+                last_writer=last.manager if last is not None else "an unknown writer",
+                written_at=datetime.fromisoformat(last.at) if last is not None and last.at else None,
             )
             if world.route
             else None,
@@ -204,11 +221,15 @@ class Observer:
         return found
 
     async def _labels(self, namespace: str) -> dict[str, str]:
-        """Labels of a namespace, read once per term: sources select namespaces by them."""
-        if namespace not in self._namespace_labels:
-            raw = await self._api.get(NAMESPACES, "", namespace)
-            self._namespace_labels[namespace] = (raw or {}).get("metadata", {}).get("labels") or {}
-        return self._namespace_labels[namespace]
+        """Labels of a namespace, read again after a while: sources select namespaces by them."""
+        known = self._namespace_labels.get(namespace)
+        now = self._clock()
+        if known is not None and now - known[0] < LABELS_FOR:
+            return known[1]
+        raw = await self._api.get(NAMESPACES, "", namespace)
+        labels = (raw or {}).get("metadata", {}).get("labels") or {}
+        self._namespace_labels[namespace] = (now, labels)
+        return labels
 
     def _rivals(self, rollout: Rollout) -> tuple[str, ...]:
         mine = (rollout.metadata.creation_timestamp, rollout.metadata.name)
@@ -224,7 +245,7 @@ class Observer:
         return tuple(sorted(older))
 
     async def _replica_sets(
-        self, rollout: Rollout, deployment: DeploymentView | None
+        self, rollout: Rollout, deployment: DeploymentView | None, *, has_canary: bool
     ) -> tuple[ReplicaSetView, ...] | None:
         """Looked up only where the phase needs them: to adopt, to start, and to close a rolling update."""
         if deployment is None:
@@ -235,7 +256,7 @@ class Observer:
             and status.stable is not None
             and deployment.revision != status.stable.revision
         )
-        closing = status.phase in (Phase.PROMOTING, Phase.RESTORING) and deployment.settled
+        closing = status.phase in (Phase.PROMOTING, Phase.RESTORING) and deployment.settled and not has_canary
         if not (status.phase is None or starting or closing):
             return None
         labels = ",".join(f"{k}={v}" for k, v in deployment.selector.items())

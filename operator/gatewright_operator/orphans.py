@@ -5,7 +5,6 @@ from typing import Any
 
 from gatewright_analysis.names import GATED_LABEL
 from gatewright_analysis.reasons import Reason
-
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.plan.adopt import serving

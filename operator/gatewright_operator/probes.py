@@ -124,17 +124,33 @@ def _page(found: list[str]) -> web.Response:
     return web.Response(text="\n".join(found) + "\n" if found else "ok\n", status=503 if found else 200)
 
 
-async def watch_loop_lag(metrics: Metrics) -> None:
-    """Measure for ever how much later than asked for the event loop comes round; log and count stalls."""
+def waited_for_cpu() -> float:
+    """Seconds for which this thread was ready to run and had no processor so far; 0 where the system doesn't
+    tell.
+    """
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+async def watch_loop_lag(metrics: Metrics, *, waited: Callable[[], float] = waited_for_cpu) -> None:
+    """Measure for ever how much later than asked for the event loop comes round; log and count stalls.
+
+    The time in which the machine gave this thread no processor (`waited`) is nobody's fault here, and taken
+    off.
+    """
     loop = asyncio.get_running_loop()
     recent: list[tuple[float, float]] = []
     while True:
-        asked = loop.time() + LAG_PERIOD_SECONDS
+        asked, waited_before = loop.time() + LAG_PERIOD_SECONDS, waited()
         await asyncio.sleep(LAG_PERIOD_SECONDS)
         now = loop.time()
         lag = max(0.0, now - asked)
         recent = [(at, value) for at, value in recent if at > now - LAG_MEMORY_SECONDS] + [(now, lag)]
         metrics.loop_lag.set(max(value for _, value in recent))
-        if lag > STALL_SECONDS:
+        stalled = lag - (waited() - waited_before)
+        if stalled > STALL_SECONDS:
             metrics.stalls.inc()
-            log.warning("the event loop stood still", extra={"seconds": round(lag, 3)})
+            log.warning("the event loop stood still", extra={"seconds": round(stalled, 3)})

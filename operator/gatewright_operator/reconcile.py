@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from gatewright_analysis.kinds.rollout import RolloutStatus
 from gatewright_analysis.reasons import Reason
-
 from gatewright_operator.api import Api
 from gatewright_operator.apply import Applier
 from gatewright_operator.authorise import Authoriser
 from gatewright_operator.cache import Cache
+from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.errors import ApiError, Conflict
 from gatewright_operator.keys import Key
 from gatewright_operator.ledger_store import LedgerStore
@@ -41,14 +41,22 @@ class Reconciler:
     """One per term of leadership; holds nothing that a restart could not work out again."""
 
     def __init__(
-        self, *, api: Api, cache: Cache, recorder: Recorder, metrics: Metrics, ticker: RunTicker
+        self,
+        *,
+        api: Api,
+        cache: Cache,
+        recorder: Recorder,
+        metrics: Metrics,
+        ticker: RunTicker,
+        clock: Clock = utc_now,
     ) -> None:
         self._cache = cache
         self._api = api
         self._recorder = recorder
         self._metrics = metrics
-        self._ledger = LedgerStore(api)
-        self._observer = Observer(api, cache, self._ledger, Authoriser(api))
+        self._clock = clock
+        self._ledger = LedgerStore(api, clock=clock)
+        self._observer = Observer(api, cache, self._ledger, Authoriser(api), clock=clock)
         self._applier = Applier(api, cache, self._ledger, recorder)
         self._ticker = ticker
         ticker.contract_by_digest = self._observer.contract_by_digest
@@ -61,8 +69,7 @@ class Reconciler:
             case "run":
                 return await self._run(key)
             case "source":
-                self._ticker.forget_source(key.name)
-                return None
+                return await self._ticker.health.check(key.name, self._clock())
 
     async def _rollout(self, key: Key) -> float | None:
         for _ in range(MAX_TRANSITIONS):

@@ -16,7 +16,6 @@ from gatewright_analysis.names import ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask, Prior
 from gatewright_analysis.verdict import CheckResult
-
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.evidence_store import CheckRecord, windows_of
@@ -68,7 +67,7 @@ class RunState:
         self._api = api
         self._cache = cache
         self._sources = sources
-        self._run = run
+        self.run = run
         self.contract = contract
         self._checks = checks
 
@@ -105,7 +104,7 @@ class RunState:
         return cls(api=api, cache=cache, sources=sources, run=run, contract=contract, checks=checks)
 
     def clock(self, now: datetime) -> Clock:
-        clock = self._run.spec.clock
+        clock = self.run.spec.clock
         return Clock(
             now=(now - clock.starts_at).total_seconds(),
             duration=clock.duration.total_seconds(),
@@ -115,8 +114,8 @@ class RunState:
 
     def next_look(self, now: datetime) -> float:
         """Seconds until the next multiple of `interval` after t0, so that looks fall on the same times after a restart."""
-        interval = self._run.spec.clock.interval.total_seconds()
-        since = (now - self._run.spec.clock.starts_at).total_seconds()
+        interval = self.run.spec.clock.interval.total_seconds()
+        since = (now - self.run.spec.clock.starts_at).total_seconds()
         return interval - since % interval
 
     def producer(self, check_id: str) -> str:
@@ -149,13 +148,13 @@ class RunState:
         state.take(collector.windows())
         clock = self.clock(now)
         if clock.now > clock.max_duration + GRACE_WINDOWS * clock.window:
-            state.take(collector.finish(self._run.spec.clock.starts_at.timestamp() + clock.max_duration))
+            state.take(collector.finish(self.run.spec.clock.starts_at.timestamp() + clock.max_duration))
         state.ticks = collector.ticks(now.timestamp())
         monitor.add_ticks(state.ticks)
 
     def _connect(self, state: CheckState) -> Collector | None:
         """A collector as soon as its source is there and may be used; until then the fault says why not."""
-        run, name = self._run, state.evidence.source
+        run, name = self.run, state.evidence.source
         assert name is not None
         source = self._sources.get(name)
         if source is None:
@@ -180,7 +179,7 @@ class RunState:
             state.fault = Fault(Reason.INVALID_SPEC, str(error))
         return state.collector
 
-    def results(self, clock: Clock, now: datetime) -> tuple[CheckResult, ...]:
+    def results(self, clock: Clock) -> tuple[CheckResult, ...]:
         """Every check as it stands at this look."""
         results = []
         for state in self._checks:
@@ -189,7 +188,9 @@ class RunState:
             elif state.monitor is None:
                 results.append(judge(state.task, CheckEvidence(fault=state.fault), clock))
             else:
-                pending = state.collector is not None and state.collector.window_pending(now.timestamp())
+                # A window that has just ended is on its way, unless the source is known to fail.
+                ended = (state.monitor.next_index + 1) * clock.window <= clock.now
+                pending = ended and state.fault is None
                 results.append(state.monitor.result(clock, fault=state.fault, window_pending=pending))
         return tuple(results)
 
@@ -206,7 +207,7 @@ class RunState:
 
     def _pods(self) -> list[Json]:
         """Pods of the canary arm: by name, because that is what both stages have in common."""
-        run = self._run
+        run = self.run
         pods = self._cache.all(PODS, run.metadata.namespace)
         return [
             p
@@ -222,7 +223,7 @@ class RunState:
         }
 
     async def _pod_facts(self, state: CheckState) -> PodFacts | None:
-        run, pods_spec = self._run, state.evidence.pods
+        run, pods_spec = self.run, state.evidence.pods
         assert pods_spec is not None
         if run.spec.stage is Stage.BAKE:
             pods = [

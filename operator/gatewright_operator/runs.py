@@ -14,19 +14,19 @@ from typing import Any
 from gatewright_analysis.decide import decide
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun, RunPhase
-from gatewright_analysis.verdict import Decision, Verdict
-
+from gatewright_analysis.verdict import CheckResult, Decision, Verdict
 from gatewright_operator.api import Api
 from gatewright_operator.apply import owner_reference
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import AlreadyExists
 from gatewright_operator.evidence_store import encode, manifest
 from gatewright_operator.keys import Key
-from gatewright_operator.metrics import Metrics
+from gatewright_operator.metrics import Gauge, Metrics
 from gatewright_operator.plan.snapshot import PinnedContract
 from gatewright_operator.queue import WorkQueue
 from gatewright_operator.resources import CONFIGMAPS, GATE_RUNS, ROLLOUTS
 from gatewright_operator.run_state import RunState
+from gatewright_operator.source_health import SourceHealth
 from gatewright_operator.sources import Sources
 from gatewright_operator.verdicts import verdict_of
 
@@ -52,15 +52,34 @@ class RunTicker:
         self._queue = queue
         self._metrics = metrics
         self._sources = Sources(api, cache, metrics, namespace=namespace)
+        self.health = SourceHealth(api, cache, self._sources)
         self._states: dict[Key, RunState] = {}
         self.contract_by_digest: Callable[[str, str, str], PinnedContract | None] = _no_contract
 
     def forget(self, key: Key) -> None:
-        self._states.pop(key, None)
+        state = self._states.pop(key, None)
+        if state is not None:
+            for gauge in self._gauges():
+                for check in state.run.spec.checks:
+                    gauge.remove(**_labels(state.run, check))
 
-    def forget_source(self, name: str) -> None:
-        """The source's spec or secret changed: the next look connects anew."""
-        self._sources.forget(name)
+    def _gauges(self) -> tuple[Gauge, ...]:
+        m = self._metrics
+        return (
+            m.check_good_ratio,
+            m.check_lower_bound,
+            m.check_upper_bound,
+            m.check_threshold,
+            m.check_samples,
+        )
+
+    def _show(self, run: GateRun, results: tuple[CheckResult, ...]) -> None:
+        """What the last look found, for dashboards: it costs no API write there."""
+        for result in results:
+            values = (result.score, result.ci_lower, result.ci_upper, result.threshold, float(result.samples))
+            for gauge, value in zip(self._gauges(), values, strict=True):
+                if value is not None:
+                    gauge.set(value, **_labels(run, result.id))
 
     async def tick(self, key: Key, raw: Json) -> float | None:
         """One look. Seconds until the next one, None when the run needs no more."""
@@ -106,7 +125,8 @@ class RunTicker:
         self, key: Key, raw: Json, run: GateRun, rollout: Rollout, state: RunState, now: datetime
     ) -> float | None:
         clock = state.clock(now)
-        results = state.results(clock, now)
+        results = state.results(clock)
+        self._show(run, results)
         outcome = decide(
             results,
             state.contract.spec,
@@ -166,6 +186,15 @@ class RunTicker:
                 "reason": verdict.reason,
             },
         )
+
+
+def _labels(run: GateRun, check: str) -> dict[str, str]:
+    return {
+        "namespace": run.metadata.namespace,
+        "rollout": run.spec.rollout,
+        "step": run.spec.step,
+        "check": check,
+    }
 
 
 def _wanted(run: GateRun, rollout: Rollout) -> float | None:

@@ -15,7 +15,6 @@ from gatewright_analysis.kinds.source import Auth, MetricSource, SecretKey
 from gatewright_analysis.providers.pool import ReaderPool
 from gatewright_analysis.providers.prometheus import PrometheusReader
 from gatewright_analysis.reasons import Reason
-
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import ApiError

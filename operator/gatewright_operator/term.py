@@ -111,11 +111,12 @@ class Term:
         self._intake.close()
         return drained
 
-    async def end(self, *, flush_seconds: float) -> None:
-        """After `drain`: post the last Events and end the watches; `run` is cancelled by the caller
-        afterwards."""
-        if flush_seconds > 0:
-            await self._recorder.flush(flush_seconds)
+    async def flush(self, seconds: float) -> None:
+        """After `drain`: post the last Events."""
+        await self._recorder.flush(seconds)
+
+    async def end(self) -> None:
+        """End the watches; `run` is cancelled by the caller afterwards."""
         if not await self._watches.stop(seconds=3.0):
             # They only read, and the intake no longer listens: harmless.
             log.info("the watches take long to end")

@@ -5,7 +5,6 @@ from datetime import datetime
 from gatewright_analysis.decide import Outcome
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.verdict import Change, CheckResult, Decision, Verdict
-
 from gatewright_operator.run_state import RunState
 
 
@@ -51,6 +50,6 @@ def _next_actions(decision: Decision, rollout: str, namespace: str) -> tuple[str
                 gate.format("retry") + " --reason '…'",
             )
         case Decision.ROLLBACK:
-            return (gate.format("review"), gate.format("retry") + " --reason '…'")
+            return (gate.format("status"), gate.format("retry") + " --reason '…'")
         case Decision.PROMOTE:
             return ()

@@ -68,6 +68,8 @@ class Workers:
             except QueueClosed:
                 return
             await self._process(key)
+            # Neither a key in line nor a reconcile that only looks into the cache gives way by itself.
+            await asyncio.sleep(0)
 
     async def _process(self, key: Key) -> None:
         started = perf_counter()

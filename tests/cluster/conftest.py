@@ -4,8 +4,9 @@
         kubectl(["get", "pods", "-n", namespace], cluster.kubeconfig, check=True)
 
 `cluster`      all parts: API server, controllers, node, Prometheus, gateway; in it the chart and the
-               MetricSources `prometheus` and `gateway`. No operator: a test that wants one starts its own,
-               so that it can also stop it.
+               MetricSources `prometheus` and `gateway`. The operator runs only while tests ask for it:
+`operator`     the cluster's real operator, leading; started on first use, replaced when a test has ended it.
+`operators`    what starts and ends that operator, for tests in which it dies.
 `api_only`     API server and CRDs, nothing else: for schema tests, ready in a few seconds.
 `namespace`    a namespace of its own in `cluster`, deleted afterwards.
 `as_user`      `as_user("reviewer-a", roles=("gatewright-reviewer",))` → kubeconfig of that person, with those
@@ -17,15 +18,17 @@ Helpers are in `support.py` and `shop.py`.
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devcluster import Instance
-from devcluster.install import install
-from tests.cluster.shop import Shop, allowed, deployment
-from tests.cluster.support import Manifest, apply, kubectl, wait_for_policies
+from devcluster import ApiRefused, Client, Instance
+from devcluster.install import Operator, install
+from tests.cluster.operators import OperatorKeeper
+from tests.cluster.shop import Shop, deployment
+from tests.cluster.support import kubectl, rest, wait_for_policies
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 
@@ -37,6 +40,34 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
         install(instance, operator=False, report=lambda _: None)
         wait_for_policies(instance.kubeconfig)
         yield instance
+
+
+@pytest.fixture(scope="session")
+def operator_keeper(cluster: Instance) -> OperatorKeeper:
+    """The one that both fixtures below share; tests do not ask for it."""
+    return OperatorKeeper(cluster)
+
+
+@pytest.fixture
+def operators(operator_keeper: OperatorKeeper) -> OperatorKeeper:
+    """Starts and ends the cluster's operator; a test that asks for this begins with one that leads."""
+    operator_keeper.ensure()
+    return operator_keeper
+
+
+@pytest.fixture
+def operator(operators: OperatorKeeper) -> Operator:
+    """The cluster's real operator, leading."""
+    return operators.ensure()
+
+
+@pytest.fixture(autouse=True)
+def no_operator_unless_asked_for(request: pytest.FixtureRequest) -> None:
+    """Tests that play the operator themselves would meet the real one, which an earlier test left running."""
+    asked = set(request.fixturenames)
+    if "cluster" in asked and "operators" not in asked:
+        keeper: OperatorKeeper = request.getfixturevalue("operator_keeper")
+        keeper.stop()
 
 
 @pytest.fixture(scope="session")
@@ -54,9 +85,11 @@ def namespace(cluster: Instance, request: pytest.FixtureRequest) -> Iterator[str
     # The checksum tells parameters and classes apart whose readable part is cut or the same.
     readable = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:40].strip("-")
     name = f"t-{readable}-{zlib.crc32(request.node.nodeid.encode()):08x}"
-    kubectl(["create", "namespace", name], cluster.kubeconfig, check=True)
+    rest(cluster.kubeconfig, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
-    kubectl(["delete", "namespace", name, "--wait=false"], cluster.kubeconfig)
+    # A test may have deleted it itself.
+    with suppress(ApiRefused):
+        rest(cluster.kubeconfig, "DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
@@ -74,26 +107,21 @@ def as_user(cluster: Instance, namespace: str) -> Callable[..., Path]:
         groups: tuple[str, ...] = (),
     ) -> Path:
         kubeconfig = cluster.user(name, groups=groups)
-        bound: list[Manifest] = [{"kind": "ClusterRole", "name": role} for role in roles]
-        manifests: list[Manifest] = []
-        rbac = "rbac.authorization.k8s.io"
-        if rules:
-            own = {"name": f"{name}-own", "namespace": namespace}
-            manifests.append({"apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": own, "rules": rules})
-            bound.append({"kind": "Role", "name": f"{name}-own"})
-        for role in bound:
-            manifests.append(
-                {
-                    "apiVersion": f"{rbac}/v1",
-                    "kind": "RoleBinding",
-                    "metadata": {"name": f"{name}-{role['name']}", "namespace": namespace},
-                    "roleRef": {"apiGroup": rbac, **role},
-                    "subjects": [{"apiGroup": rbac, "kind": "User", "name": name}],
+        bound = [{"kind": "ClusterRole", "name": role} for role in roles]
+        group = "rbac.authorization.k8s.io"
+        path = f"/apis/{group}/v1/namespaces/{namespace}"
+        with Client(cluster.kubeconfig) as admin:
+            if rules:
+                own = {"metadata": {"name": f"{name}-own"}, "rules": rules}
+                admin.create(f"{path}/roles", own, exists_ok=True)
+                bound.append({"kind": "Role", "name": f"{name}-own"})
+            for role in bound:
+                binding = {
+                    "metadata": {"name": f"{name}-{role['name']}"},
+                    "roleRef": {"apiGroup": group, **role},
+                    "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
                 }
-            )
-        if manifests:
-            answer = apply(manifests, cluster.kubeconfig)
-            assert answer.ok, f"the rights of {name} could not be written: {answer.err}"
+                admin.create(f"{path}/rolebindings", binding, exists_ok=True)
         return kubeconfig
 
     return person
@@ -107,6 +135,7 @@ def shop(cluster: Instance, namespace: str, as_user: Callable[..., Path]) -> Sho
 @pytest.fixture
 def gated(shop: Shop) -> Shop:
     """The Deployment as the operator leaves it after adoption: labelled, not paused."""
-    allowed(shop.run(shop.admin, "apply", "--server-side", "-f", "-", manifest=deployment()))
-    shop.operator("label", "deployment", "checkout", "gatewright.dev/gated=true")
+    body = deployment()
+    body["metadata"]["labels"]["gatewright.dev/gated"] = "true"
+    rest(shop.admin, "POST", f"/apis/apps/v1/namespaces/{shop.namespace}/deployments", body)
     return shop

@@ -1,4 +1,6 @@
-"""An operator as a process of its own whose reconcile only tells (`stub_operator.py`): started, watched and ended by a test."""
+"""An operator as a process of its own whose reconcile only tells (`stub_operator.py`): started, watched and
+ended by a test.
+"""
 
 import json
 import os

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.support import OPERATOR, Answer, Manifest, kubectl
+from tests.cluster.support import OPERATOR, Answer, Manifest, kubectl, rest
 
 
 def refused(answer: Answer, sentence: str) -> None:
@@ -82,7 +82,7 @@ class Shop:
         return self.person(name, roles=("edit",))
 
     def deployment(self) -> Any:
-        return self.run(self.admin, "get", "deployment", "checkout", "-o", "json").json
+        return rest(self.admin, "GET", f"/apis/apps/v1/namespaces/{self.namespace}/deployments/checkout")
 
     def mark(self, **annotations: str) -> None:
         """Write marks of the operator: mark(pinned="checkout")."""

@@ -1,7 +1,9 @@
-"""The operator's real process with a reconcile that decides nothing: it tells on stdout what it was woken for.
+"""The operator's real process with a reconcile that decides nothing: it tells on stdout what it was woken
+for.
 
-`python stub_operator.py OPTIONS…` prints one JSON line per reconcile: the key, what the cache holds of it, and how many
-objects of each kind are known. A key that is named `slow…` takes two seconds, one that is named `broken…` fails.
+`python stub_operator.py OPTIONS…` prints one JSON line per reconcile: the key, what the cache holds of it,
+and how many objects of each kind are known. A key that is named `slow…` takes two seconds, one that is named
+`broken…` fails.
 """
 
 import asyncio

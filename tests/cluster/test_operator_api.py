@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+
+from devcluster import Instance
 from gatewright_operator.api import CHUNK, Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import AlreadyExists, Conflict, NotFound, Refused
@@ -21,8 +23,6 @@ from gatewright_operator.resources import (
     SERVICES,
     SUBJECT_ACCESS_REVIEWS,
 )
-
-from devcluster import Instance
 
 Object = dict[str, Any]
 
@@ -90,7 +90,9 @@ async def test_a_stale_patch_or_replace_is_a_conflict_and_changes_nothing(api: A
         CONFIGMAPS, shop, "settings", {"data": {"step": "1"}}, resource_version=version(first)
     )
     with pytest.raises(Conflict):
-        await api.patch(CONFIGMAPS, shop, "settings", {"data": {"step": "2"}}, resource_version=version(first))
+        await api.patch(
+            CONFIGMAPS, shop, "settings", {"data": {"step": "2"}}, resource_version=version(first)
+        )
     with pytest.raises(Conflict):
         await api.replace(CONFIGMAPS, shop, "settings", first)
     now = await api.get(CONFIGMAPS, shop, "settings")
@@ -129,7 +131,9 @@ async def test_two_appliers_of_one_field_conflict_unless_forced(api: Api, shop: 
     await api.apply(CONFIGMAPS, shop, "settings", config_map(owner="a"), field_manager="a")
     with pytest.raises(Conflict):
         await api.apply(CONFIGMAPS, shop, "settings", config_map(owner="b"), field_manager="b")
-    forced = await api.apply(CONFIGMAPS, shop, "settings", config_map(owner="b"), field_manager="b", force=True)
+    forced = await api.apply(
+        CONFIGMAPS, shop, "settings", config_map(owner="b"), field_manager="b", force=True
+    )
     assert forced["data"]["owner"] == "b"
 
 
@@ -165,7 +169,9 @@ async def test_a_user_without_the_right_is_refused(api_only: Instance, shop: str
     await stranger.close()
 
 
-async def test_a_listing_comes_complete_over_many_pages_and_filtered_by_the_server(api: Api, shop: str) -> None:
+async def test_a_listing_comes_complete_over_many_pages_and_filtered_by_the_server(
+    api: Api, shop: str
+) -> None:
     count = CHUNK + 30
 
     async def make(number: int) -> None:

@@ -1,6 +1,7 @@
 """What the tests of node and gateway share: make objects, wait for a state, look at what really runs."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,9 @@ T = TypeVar("T")
 WAIT_SECONDS = 20.0
 
 
-async def eventually(what: str, look: Callable[[], Awaitable[T]], *, seconds: float = WAIT_SECONDS) -> T:
+async def eventually(
+    what: str, look: Callable[[], Awaitable[T | None]], *, seconds: float = WAIT_SECONDS
+) -> T:
     """Look again and again until what is seen is true; fail with ``what`` when time is up."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
@@ -215,6 +218,13 @@ def waiting(status: Json, name: str = "app") -> str | None:
     """Why a container waits, None when it does not."""
     reason = ((container(status, name).get("state") or {}).get("waiting") or {}).get("reason")
     return None if reason is None else str(reason)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def alive(marker: str) -> list[int]:

@@ -183,7 +183,7 @@ def test_a_disk_that_is_full_when_the_binary_is_moved_is_told_the_same_way(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(DevclusterError, match=r"is full \(\d+ MiB free\): free about 6 GiB"):
+    with pytest.raises(DevclusterError, match=r"is full \(\d+ MiB free\): free about 9 GiB"):
         binaries.ensure("etcd", report=print)
 
 

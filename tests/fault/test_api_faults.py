@@ -1,4 +1,6 @@
-"""Every way in which an API server, or what stands before it, can answer badly: typed, bounded, and never taken for a fact."""
+"""Every way in which an API server, or what stands before it, can answer badly: typed, bounded, and never
+taken for a fact.
+"""
 
 import asyncio
 import json
@@ -194,7 +196,7 @@ async def test_a_refusal_carries_the_servers_own_sentence(
     server: Server, api: Api, status: int, reason: str
 ) -> None:
     server.says(status, refusal(status, reason, "ask an SRE", causes=[{"reason": "NamespaceTerminating"}]))
-    with pytest.raises(Refused, match="^ask an SRE$") as caught:
+    with pytest.raises(Refused, match=r"^ask an SRE$") as caught:
         await api.create(CONFIGMAPS, "shop", {"metadata": {"name": "x"}})
     assert (caught.value.status, caught.value.reason) == (status, reason)
     assert caught.value.causes == ("NamespaceTerminating",)

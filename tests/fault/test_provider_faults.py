@@ -1,4 +1,6 @@
-"""Every way a source can fail, produced for real on loopback: each is a fault with its own reason, and none shows a body."""
+"""Every way a source can fail, produced for real on loopback: each is a fault with its own reason, and none
+shows a body.
+"""
 
 import gzip
 import logging

@@ -22,7 +22,9 @@ OUTAGE = Fault(Reason.UNREACHABLE, "the source can't be reached")
 
 @dataclass(frozen=True)
 class Second:
-    """What one pod does in one second: requests, and whether it begins anew before them, or is not scraped after."""
+    """What one pod does in one second: requests, and whether it begins anew before them, or is not scraped
+    after.
+    """
 
     ok: int
     failed: int
@@ -73,7 +75,8 @@ def play(canaries: list[list[Second]], stable: list[Second], *, delay_seconds: f
     ]
     pods.append((stable_pod(offset=0.7), stable, False))
     for pod, life, is_canary in pods:
-        # All counters exist from the first scrape on, so that the scrape before it is not what is tested here.
+        # All counters exist from the first scrape on, so that the scrape before it is not what is tested
+        # here.
         pod.requests(1, 1)
         for index, second in enumerate(life):
             if second.restart:

@@ -1,4 +1,6 @@
-"""A world for tests of evidence: pods that count requests, scraped into a FakeReader; and a collector that looks at it."""
+"""A world for tests of evidence: pods that count requests, scraped into a FakeReader; and a collector that
+looks at it.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,6 @@
-"""An event loop whose clock jumps to the next timer instead of waiting for it: hours of backoff in a millisecond."""
+"""An event loop whose clock jumps to the next timer instead of waiting for it: hours of backoff in a
+millisecond.
+"""
 
 import asyncio
 import selectors

@@ -44,7 +44,9 @@ class Reply:
 
 @dataclass
 class HttpSource:
-    """`answer` decides; `sent` counts the body bytes that went out; `stop` is set when the server is going down."""
+    """`answer` decides; `sent` counts the body bytes that went out; `stop` is set when the server is going
+    down.
+    """
 
     answer: Callable[[Asked], Reply]
     asked: list[Asked] = field(default_factory=list)

@@ -12,7 +12,9 @@ Object = dict[str, Any]
 
 
 class FakeApi:
-    """Objects with versions. `trouble` is asked before every call and may raise; `hang` makes calls wait for ever."""
+    """Objects with versions. `trouble` is asked before every call and may raise; `hang` makes calls wait for
+    ever.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[Resource, str, str], Object] = {}
@@ -49,9 +51,7 @@ class FakeApi:
             raise AlreadyExists("it exists", status=409)
         return self.store(resource, body)
 
-    async def replace(
-        self, resource: Resource, namespace: str, name: str, body: Object, **_: Any
-    ) -> Object:
+    async def replace(self, resource: Resource, namespace: str, name: str, body: Object, **_: Any) -> Object:
         await self._answer("replace", resource)
         present = self.objects.get((resource, namespace, name))
         if present is None:
@@ -63,8 +63,6 @@ class FakeApi:
     async def listing(self, resource: Resource, namespace: str | None, **_: Any) -> Listing:
         await self._answer("list", resource)
         items = [
-            obj
-            for (kind, at, _), obj in self.objects.items()
-            if kind == resource and namespace in (None, at)
+            obj for (kind, at, _), obj in self.objects.items() if kind == resource and namespace in (None, at)
         ]
         return Listing(items, str(self.version))

@@ -108,6 +108,9 @@ def test_after_a_restored_backup_the_listing_is_the_truth() -> None:
     assert {o["metadata"]["name"] for o in relist.gone} == {"younger"}
     assert cache.get(DEPLOYMENTS, "shop", "deleted") is not None
     assert cache.put(DEPLOYMENTS, obj(version=401)), "and from there on versions count again"
+    assert cache.put(DEPLOYMENTS, obj("younger", 402)), (
+        "made anew, in a history that never knew the first one"
+    )
 
 
 def test_managed_fields_are_left_out_without_touching_the_callers_object() -> None:

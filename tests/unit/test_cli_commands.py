@@ -230,6 +230,17 @@ def test_a_review_that_is_deleted_meanwhile_is_said() -> None:
         Answers(NotFound("no")).wait()
 
 
+def test_the_effect_of_an_accepted_decision_is_waited_for_and_not_for_long() -> None:
+    before = View(held())
+    answers = Answers(before.rollout, before.rollout, held(phase="Progressing", hold=None))
+    decide.await_effect(answers, before, lambda: answers.now, answers.sleep)  # type: ignore[arg-type] - a fake
+    assert len(answers.answers) == 1
+    assert answers.now == pytest.approx(2 * decide.ANSWER_POLL_SECONDS)
+    nothing = Answers(before.rollout)
+    decide.await_effect(nothing, before, lambda: nothing.now, nothing.sleep)  # type: ignore[arg-type] - a fake
+    assert nothing.now == pytest.approx(decide.EFFECT_SECONDS, abs=decide.ANSWER_POLL_SECONDS)
+
+
 def test_lengths_of_time_are_spelt_as_kubernetes_spells_them() -> None:
     assert durations.length_of("1h30m") == timedelta(minutes=90)
     assert durations.length_of("500ms") == timedelta(milliseconds=500)
@@ -277,7 +288,14 @@ def complain(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, 
         (["reject", "checkout"], "required: --reason", "kubectl gate reject --help"),
         (["reject", "checkout", "--reason", " "], "--reason needs", ""),
         (["reject", "checkout", "--reason", "x", "--expires", "1h"], "Unrecognized", "kubectl gate --help"),
-        (["status", "pod/checkout"], "pod/checkout is not a Rollout.", "kubectl get rollouts.gatewright.dev"),
+        (
+            ["status", "pod/checkout"],
+            "'pod/checkout' is not a Rollout.",
+            "kubectl get rollouts.gatewright.dev",
+        ),
+        (["status", "../../x"], "'../../x' is not a Rollout.", "kubectl get rollouts.gatewright.dev"),
+        (["status", "x y"], "'x y' is no name of a Rollout.", "kubectl get rollouts.gatewright.dev"),
+        (["status", "x", "-n", "a/b"], "'a/b' is no name of a namespace.", "kubectl get namespaces"),
         (["status", "x", "--timeout", "5m"], "belong to --wait", "kubectl gate status --help"),
         (["status", "x", "--wait", "--timeout", "5"], "'5' is not a length of time", ""),
         (["frobnicate"], "invalid choice", "kubectl gate --help"),
@@ -299,10 +317,10 @@ def test_errors_are_json_too_when_json_was_asked_for(capsys: pytest.CaptureFixtu
     assert json.loads(out)["error"] == {
         "code": code,
         "name": "usage",
-        "sentence": "pod/x is not a Rollout.",
+        "sentence": "'pod/x' is not a Rollout.",
         "then": "kubectl get rollouts.gatewright.dev",
     }
-    assert "pod/x is not a Rollout." in err
+    assert "'pod/x' is not a Rollout." in err
 
 
 def test_kubectl_that_is_not_there_is_said(

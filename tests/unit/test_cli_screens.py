@@ -88,9 +88,9 @@ def test_status_of_a_workload_that_may_not_be_read_claims_nothing_about_its_age(
 
 def test_status_of_a_running_gate_says_until_when() -> None:
     running = run(clock={"startsAt": at(minutes=-4), "duration": "10m", "maxDuration": "20m"})
-    running["status"] = {"phase": "Running", "message": "Collecting."}
+    running["status"] = {"message": "Collecting."}
     lines = status_lines(View(held(phase="Progressing", hold=None), deployment(), running))
-    assert f"  gate checkout-{CANARY}-1-1: Running, no pass before 6m from now" in lines
+    assert f"  gate checkout-{CANARY}-1-1: running, no pass before 6m from now" in lines
     assert "    Collecting." in lines
     assert not any("review" in line for line in lines)
 
@@ -193,6 +193,7 @@ def test_review_tells_why_who_what_would_change_it_and_how_to_decide() -> None:
         "What would change it",
         "  http-success: a proven share of at least 99 %; proven is 98.71 %, or 226 more samples.",
         "    Hint: Look at the error log of the canary pods.",
+        "  Or judge it again at this gate: kubectl gate retry checkout -n shop --reason '…'",
         "",
         "What approving means",
         "  On your word the canary gets 25 % of the traffic and is judged again there. The waiver holds for",

@@ -241,3 +241,12 @@ def test_held_answers_at_once_with_the_reason() -> None:
     assert code is Exit.HELD
     assert sentence == f"Revision {CANARY} is held: http-success is neither proven nor disproven."
     assert script.now == 0
+
+
+def test_the_changing_screen_ends_with_the_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    from gatewright_cli.live import screen
+
+    script = Script(view(PROGRESSING), Unreachable("refused"), view(PROMOTED, 8))
+    looks = follow(script, Options("checkout", wait=True, watch=True), lambda: script.now, script.sleep)  # type: ignore[arg-type] - a fake reader
+    assert screen(looks, "").code is Exit.OK
+    assert "checkout in shop: Idle" in capsys.readouterr().out

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+
 from gatewright_operator.api import Api, Listing
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import NotFound, Refused, Unavailable
@@ -11,10 +12,16 @@ from gatewright_operator.intake import Intake
 from gatewright_operator.keys import Key
 from gatewright_operator.metrics import Metrics
 from gatewright_operator.queue import WorkQueue
-from gatewright_operator.resources import DEPLOYMENTS, GATE_RUNS, HTTPROUTES, METRIC_SOURCES, ROLLOUTS, SERVICES
+from gatewright_operator.resources import (
+    DEPLOYMENTS,
+    GATE_RUNS,
+    HTTPROUTES,
+    METRIC_SOURCES,
+    ROLLOUTS,
+    SERVICES,
+)
 from gatewright_operator.resync import Resync
 from gatewright_operator.watched import WATCHED
-
 from tests.unit.fake_time import now, run
 from tests.unit.operator_fakes import FakeApi
 
@@ -145,7 +152,10 @@ def test_the_first_listing_fills_the_cache_and_wakes_everything_at_once() -> Non
 def test_a_relist_finds_what_was_deleted_and_changed_while_nobody_watched() -> None:
     async def main() -> None:
         world = World()
-        gone, changed = world.api.store(ROLLOUTS, rollout(0, "gone")), world.api.store(ROLLOUTS, rollout(0, "changed"))
+        gone, changed = (
+            world.api.store(ROLLOUTS, rollout(0, "gone")),
+            world.api.store(ROLLOUTS, rollout(0, "changed")),
+        )
         await world.resync().fill()
         await world.due()
         del world.api.objects[(ROLLOUTS, "shop", "gone")]

@@ -8,11 +8,11 @@ import math
 import time
 
 import pytest
+
 from gatewright_operator.logs import JsonFormatter, Sparse, TextFormatter
 from gatewright_operator.metrics import Counter, Gauge, Histogram, Metrics
 from gatewright_operator.probes import Limits, Vitals, problems, watch_loop_lag
 from gatewright_operator.throttle import TokenBucket
-
 from tests.unit.fake_time import now, run
 
 

@@ -7,7 +7,6 @@ from gatewright_operator.api import Api
 from gatewright_operator.errors import Refused, Unavailable
 from gatewright_operator.metrics import Metrics
 from gatewright_operator.posting import WAITING, Recorder
-
 from tests.unit.fake_time import now, run
 from tests.unit.operator_fakes import FakeApi
 

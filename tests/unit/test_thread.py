@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+
 from gatewright_operator import thread
 from gatewright_operator.thread import Restarting
 

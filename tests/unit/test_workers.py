@@ -20,7 +20,12 @@ Reconcile = Callable[[Key], Awaitable[float | None]]
 
 
 async def worked(
-    reconcile: Reconcile, *, seconds: float, keys: tuple[Key, ...] = (CHECKOUT,), count: int = 2, deadline: float = 120
+    reconcile: Reconcile,
+    *,
+    seconds: float,
+    keys: tuple[Key, ...] = (CHECKOUT,),
+    count: int = 2,
+    deadline: float = 120,
 ) -> Metrics:
     """Let workers run for some seconds; returns what they counted."""
     queue: WorkQueue[Key] = WorkQueue(chance=lambda: 0.0)
@@ -38,7 +43,7 @@ async def worked(
 class Recorded:
     """A reconcile that notes when it ran and then does what `outcome` says."""
 
-    def __init__(self, outcome: Callable[[int], float | None | Exception]) -> None:
+    def __init__(self, outcome: Callable[[int], float | Exception | None]) -> None:
         self.at: list[float] = []
         self._outcome = outcome
 
@@ -68,7 +73,9 @@ def test_after_a_conflict_it_plans_again_at_once() -> None:
     assert reconcile.at == pytest.approx([0.0, 0.05, 0.15, 0.35])
 
 
-@pytest.mark.parametrize("error", [Unavailable("no answer"), Refused("not allowed"), RuntimeError("a defect")])
+@pytest.mark.parametrize(
+    "error", [Unavailable("no answer"), Refused("not allowed"), RuntimeError("a defect")]
+)
 def test_after_an_error_it_backs_off_and_a_success_ends_that(error: Exception) -> None:
     reconcile = Recorded(lambda count: error if count in (1, 2, 3, 5) else 100.0)
     run(worked(reconcile, seconds=150))
@@ -77,7 +84,9 @@ def test_after_an_error_it_backs_off_and_a_success_ends_that(error: Exception) -
 
 def test_a_server_that_says_when_to_come_again_is_obeyed_up_to_a_minute() -> None:
     def outcome(count: int) -> Exception:
-        return Unavailable("too many requests", status=429, retry_after_seconds=20.0 if count == 1 else 9999.0)
+        return Unavailable(
+            "too many requests", status=429, retry_after_seconds=20.0 if count == 1 else 9999.0
+        )
 
     reconcile = Recorded(outcome)
     run(worked(reconcile, seconds=90))
@@ -107,6 +116,37 @@ def test_a_failure_is_logged_once_and_again_when_it_becomes_another(caplog: pyte
     assert [record.error for record in caplog.records] == ["RuntimeError: first", "RuntimeError: second"]  # type: ignore[attr-defined]
     assert all(record.key == str(CHECKOUT) for record in caplog.records)  # type: ignore[attr-defined]
     assert all(record.exc_info for record in caplog.records), "a defect comes with its trace"
+
+
+def test_reconciles_that_never_wait_leave_room_for_others_between_them() -> None:
+    async def main() -> int:
+        queue: WorkQueue[Key] = WorkQueue()
+        turns = 0
+        all_done = asyncio.Event()
+
+        async def reconcile(key: Key) -> float | None:
+            if key.name == "r999":
+                all_done.set()
+            return None
+
+        async def lease_renewal() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        workers = Workers(queue, reconcile, Metrics(), count=4)
+        async with asyncio.TaskGroup() as tasks:
+            renewal = tasks.create_task(lease_renewal())
+            for number in range(1000):
+                queue.add(Key("rollout", "shop", f"r{number}"))
+            workers.start(tasks)
+            await all_done.wait()
+            renewal.cancel()
+            await workers.drain(1)
+        return turns
+
+    assert run(main()) >= 1000 / 4 - 1, "the event loop stood still until every key was done"
 
 
 def test_outcomes_are_counted() -> None:

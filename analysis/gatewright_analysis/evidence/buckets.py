@@ -1,4 +1,6 @@
-"""Latency as a share at a bucket boundary (statistics.md 7.4): the boundary is compared as a number, never as text."""
+"""Latency as a share at a bucket boundary (statistics.md 7.4): the boundary is compared as a number, never as
+text.
+"""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +13,9 @@ from gatewright_analysis.reasons import Reason
 
 
 def histogram_selectors(text: str, le: float) -> tuple[Selector, Selector]:
-    """The counters of a classic histogram: those at or below `le`, and all. Raises ValueError with a sentence."""
+    """The counters of a classic histogram: those at or below `le`, and all. Raises ValueError with a
+    sentence.
+    """
     histogram = parse_selector(text)
     if histogram.metric.endswith("_bucket"):
         raise ValueError(
@@ -27,7 +31,9 @@ def histogram_selectors(text: str, le: float) -> tuple[Selector, Selector]:
 
 
 def le_pattern(le: float) -> str:
-    """An RE2 expression for the spellings of a boundary: 1, 1.0, 1e+00; 0.5, .5, 0.50, 5e-1 (Prometheus 3 stores 1 as 1.0)."""
+    """An RE2 expression for the spellings of a boundary: 1, 1.0, 1e+00; 0.5, .5, 0.50, 5e-1 (Prometheus 3
+    stores 1 as 1.0).
+    """
     number = Decimal(repr(float(le)))
     if not number.is_finite() or number <= 0:
         raise ValueError(f"a bucket boundary must be a finite number above 0, not {le}")

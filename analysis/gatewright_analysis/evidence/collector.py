@@ -1,10 +1,13 @@
-"""Numbers of one check for one run: which questions to ask at a look, and the closed windows that the answers give.
+"""Numbers of one check for one run: which questions to ask at a look, and the closed windows that the answers
+give.
 
-Pure and incremental: a look asks for what is new, a fresh collector asks for everything since t0 and gets the same
-windows. A window's counts and fault rest on nothing but samples up to its end, so the time of a look changes nothing.
+Pure and incremental: a look asks for what is new, a fresh collector asks for everything since t0 and gets the
+same windows. A window's counts and fault rest on nothing but samples up to its end, so the time of a look
+changes nothing.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,7 +16,7 @@ from gatewright_analysis.evidence.question import Answered, Answers, Question
 from gatewright_analysis.evidence.soundness import Soundness
 from gatewright_analysis.evidence.streams import ArmName, Part, Stream, build_streams, rendered_digest
 from gatewright_analysis.evidence.tally import Sum
-from gatewright_analysis.evidence.targets import Reading, Targets, target_key
+from gatewright_analysis.evidence.targets import Targets, target_key
 from gatewright_analysis.evidence.windows import Grid
 from gatewright_analysis.kinds.contract import Evidence
 from gatewright_analysis.kinds.run import ArmRef
@@ -22,10 +25,10 @@ from gatewright_analysis.reasons import Reason
 
 MAX_CHUNKS: Final = 8
 """Questions per stream and look: a long backlog is caught up over several looks."""
-FIRST_CHUNK_SCRAPES: Final = 240
+FIRST_CHUNK_SCRAPES: Final = 60
 CHUNK_SCRAPES: Final = (4, 7200)
-SMALL_ANSWER_SAMPLES: Final = 10_000
-"""An answer with fewer samples (about 300 kB) lets the next chunk be twice as long."""
+ANSWER_SAMPLES: Final = (2_500, 10_000)
+"""Answers outside make the next pieces twice or half as long: 10,000 samples are about 300 kB."""
 MAX_TICKS: Final = 3600
 """Ticks at a time, the newest: what lies before them is left to the windows."""
 LATE_SCRAPES: Final = 20
@@ -77,8 +80,8 @@ class Collector:
         )
         self._targets = Targets(self._grid, self._start)
         self._newest: dict[ArmName, float] = {}
-        self._window_sums: dict[int, Sum] = {}
-        self._tick_sums: dict[int, Sum] = {}
+        self._window_sums: defaultdict[int, Sum] = defaultdict(Sum)
+        self._tick_sums: defaultdict[int, Sum] = defaultdict(Sum)
         self._next_window = 0
         self._closed: list[Window] = []
         self._asked: dict[Question, tuple[int, ...]] = {}
@@ -107,18 +110,19 @@ class Collector:
                 streams = asked.get(question, ())
                 asked[question] = (*streams, index)
         self._asked = asked
+        since = now - LATE_SCRAPES * self._grid.scrape_interval
         self._listing = {
-            Question(self._source, selector.range(now - start), now, start): arm
+            Question(self._source, selector.range(now - since), now, since): arm
             for arm, selector in self._sound.listings()
-            if (start := now - LATE_SCRAPES * self._grid.scrape_interval)
         }
         return (*asked, *self._listing)
 
     def absorb(self, answers: Answers, births: Mapping[str, float] | None = None) -> None:
-        """Take in the answers to the last `questions`; those that are missing or faults are asked for again next time.
+        """Take in the answers to the last `questions`; those that are missing or faults are asked for again
+        next time.
 
-        `births` are creation times of pods by name, where the caller knows them: a counter of a pod younger than the
-        window starts at 0 (statistics.md 7.6).
+        `births` are creation times of pods by name, where the caller knows them: a counter of a pod younger
+        than the window starts at 0 (statistics.md 7.6).
         """
         trouble: list[Fault] = []
         for question, streams in self._asked.items():
@@ -145,7 +149,9 @@ class Collector:
         return closed
 
     def finish(self, until: float) -> tuple[Window, ...]:
-        """At the end of a gate: the windows up to `until` that could not be closed, with the fault that kept them open."""
+        """At the end of a gate: the windows up to `until` that could not be closed, with the fault that kept
+        them open.
+        """
         fault = self._fault or Fault(Reason.STALE, "the source gave no sample from after the window's end")
         zero = Counts(0, 0)
         while self._grid.window_bounds(self._next_window)[1] <= until:
@@ -160,16 +166,17 @@ class Collector:
         return self._grid.closed_windows(now) > self._next_window
 
     def ticks(self, now: float) -> tuple[Tick, ...]:
-        """The complete ticks since the last call, newer than closed windows; none while the evidence is unsound.
+        """The complete ticks since the last call, newer than closed windows; none while the evidence is
+        unsound.
 
-        They reach back far enough for the total-failure rule (twice `for`, or `for` and one window), before t0
-        too. A tick whose numbers can't be used is left out.
+        They reach back far enough for the total-failure rule (twice `for`, or `for` and one window), before
+        t0 too. A tick whose numbers can't be used is left out.
         """
         if self._sound.fault_for_all() is not None:
             return ()
-        sums = {index: own.copy() for index, own in self._tick_sums.items()}
+        sums = defaultdict(Sum, {index: own.copy() for index, own in self._tick_sums.items()})
         for reading in self._targets.preview():
-            self._add(sums, self._grid.tick_at(reading.at), reading)
+            sums[self._grid.tick_at(reading.at)].add(reading, self._streams[reading.counter.stream])
         readable = min(now, *(stream.answered for stream in self._streams)) - self._grid.settle
         last = self._grid.tick_at(readable + _EDGE)
         if self._grid.tick_end(last) > readable - self._grid.t0 + _EDGE:
@@ -226,26 +233,28 @@ class Collector:
         stream.resume = max(stream.resume, min(question.time, self._now - 2 * interval))
 
     def _fit_chunk(self, answers: Answers, trouble: list[Fault]) -> None:
-        """Shorter pieces after an answer that was too large, longer ones while answers are small."""
+        """Shorter pieces after large answers, longer ones while answers are small."""
         least, most = CHUNK_SCRAPES
+        few, many = ANSWER_SAMPLES
         full = self._chunk_scrapes * self._grid.scrape_interval
-        if any(fault.reason is Reason.TOO_LARGE for fault in trouble):
-            self._chunk_scrapes = max(least, self._chunk_scrapes // 2)
-            return
         sizes = [
             answer.samples
             for question in self._asked
             if isinstance(answer := answers.get(question), Answered)
             and question.time - question.start >= full - 0.01
         ]
-        if sizes and max(sizes) < SMALL_ANSWER_SAMPLES:
+        largest = max(sizes, default=few)
+        if largest > many or any(fault.reason is Reason.TOO_LARGE for fault in trouble):
+            self._chunk_scrapes = max(least, self._chunk_scrapes // 2)
+        elif largest < few:
             self._chunk_scrapes = min(most, self._chunk_scrapes * 2)
 
     def _advance(self) -> None:
         """Read for good what can't change any more, and close windows on the way."""
         if not self._newest:
             return
-        # Beyond the newest sample of all, the source may be behind: what it has not given yet is not known to be absent.
+        # Beyond the newest sample of all, the source may be behind: what it has not given yet is not known to
+        # be absent.
         horizon = min(max(self._newest.values()), *(stream.final for stream in self._streams))
         while (end := self._grid.window_bounds(self._next_window)[1]) <= horizon:
             self._settle(end)
@@ -256,12 +265,21 @@ class Collector:
         self._settle(horizon)
 
     def _settle(self, until: float) -> None:
+        sums: tuple[Sum, ...] = ()
+        at = -math.inf
         for reading in self._targets.settle(until):
             self._sound.read(reading)
-            window = self._grid.window_at(reading.at)
-            if window >= self._next_window:
-                self._add(self._window_sums, window, reading)
-            self._add(self._tick_sums, self._grid.tick_at(reading.at), reading)
+            if not reading.tells:
+                continue
+            if reading.at != at:  # all counters of one scrape come together
+                at, sums = reading.at, self._sums_at(reading.at)
+            for own in sums:
+                own.add(reading, self._streams[reading.counter.stream])
+
+    def _sums_at(self, at: float) -> tuple[Sum, ...]:
+        """The tick that holds a moment, and its window unless that is closed or before t0."""
+        window, tick = self._grid.window_at(at), self._tick_sums[self._grid.tick_at(at)]
+        return (tick, self._window_sums[window]) if window >= self._next_window else (tick,)
 
     def _close(self, index: int) -> Window:
         own = self._window_sums.pop(index, None) or Sum()
@@ -271,9 +289,7 @@ class Collector:
         canary, stable = (counts[arm] or Counts(0, 0) for arm in (ArmName.CANARY, ArmName.STABLE))
         return Window(index, canary, stable if self._has_stable else None, fault=fault, resets=own.resets)
 
-    def _add(self, sums: dict[int, Sum], index: int, reading: Reading) -> None:
-        sums.setdefault(index, Sum()).add(reading, self._streams[reading.counter.stream])
-
     def _forget_ticks(self) -> None:
         oldest = self._first_tick()
-        self._tick_sums = {index: own for index, own in self._tick_sums.items() if index >= oldest}
+        for index in [index for index in self._tick_sums if index < oldest]:
+            del self._tick_sums[index]

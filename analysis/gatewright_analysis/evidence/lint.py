@@ -1,4 +1,6 @@
-"""What can be said about a check's source before a run starts: for conditions, so each is a fault with a sentence."""
+"""What can be said about a check's source before a run starts: for conditions, so each is a fault with a
+sentence.
+"""
 
 from collections.abc import Mapping
 
@@ -16,7 +18,8 @@ def source_problems(
 ) -> tuple[Fault, ...]:
     """Sources that are missing or not for this namespace, and selectors that can't be asked there.
 
-    `sources` are all MetricSources by name, `namespace_labels` the labels of the namespace that holds the contract.
+    `sources` are all MetricSources by name, `namespace_labels` the labels of the namespace that holds the
+    contract.
     """
     found: list[Fault] = []
     for evidence in check.evidence:

@@ -1,8 +1,9 @@
-"""Raw PromQL selectors: read strictly, given the matchers of an arm, rendered again. Nothing else of PromQL is spoken here.
+"""Raw PromQL selectors: read strictly, given the matchers of an arm, rendered again. Nothing else of PromQL
+is spoken here.
 
-A contract names `metric{label="value"}`; the operator alone decides which arm, which namespace and which time it is
-asked for. What is inserted are label values, escaped; a selector that already sets one of those labels is refused,
-because it could tell the arms apart by itself.
+A contract names `metric{label="value"}`; the operator alone decides which arm, which namespace and which time
+it is asked for. What is inserted are label values, escaped; a selector that already sets one of those labels
+is refused, because it could tell the arms apart by itself.
 """
 
 import functools
@@ -34,7 +35,9 @@ _RE2_SPECIAL: Final = re.compile(r"[\\.+*?()|\[\]{}^$]")
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """One label matcher; `value` is the unescaped text (for `=~` and `!~` an RE2 expression, anchored by Prometheus)."""
+    """One label matcher; `value` is the unescaped text (for `=~` and `!~` an RE2 expression, anchored by
+    Prometheus).
+    """
 
     label: str
     operator: Operator
@@ -110,7 +113,9 @@ def escape_regex(text: str) -> str:
 
 
 def arm_matchers(arms: Arms, arm: ArmRef, namespace: str) -> tuple[Matcher, Matcher]:
-    """The namespace's matcher and the one that picks `arm`. Raises ValueError when the arm lacks what the source tells by."""
+    """The namespace's matcher and the one that picks `arm`. Raises ValueError when the arm lacks what the
+    source tells by.
+    """
     told_by: dict[ArmsBy, tuple[Operator, str, str]] = {
         ArmsBy.POD_NAME: ("=~", arm.pod_prefix, escape_regex(arm.pod_prefix) + POD_SUFFIX),
         ArmsBy.POD_LABEL: ("=", arm.revision, arm.revision),
@@ -225,7 +230,8 @@ class _Parser:
             return _SIMPLE_ESCAPES[char]
         coded = self._take(_CODED_ESCAPE)
         code = int(coded[1:], 16) if coded[:1] in ("x", "u", "U") else int(coded or "-1", 8)
-        # Bytes above 0x7f written as \x or octal would be halves of a character: there is no need for them here.
+        # Bytes above 0x7f written as \x or octal would be halves of a character: there is no need for them
+        # here.
         limit = 0x7F if coded[:1] not in ("u", "U") else 0x10FFFF
         if not 0 <= code <= limit or 0xD800 <= code <= 0xDFFF:
             raise self._refused(

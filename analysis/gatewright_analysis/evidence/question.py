@@ -1,4 +1,6 @@
-"""What is asked of a metric source, and what comes back: raw samples or one value, or the fault that stands for them."""
+"""What is asked of a metric source, and what comes back: raw samples or one value, or the fault that stands
+for them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,10 +42,11 @@ class Expect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One query at an explicit evaluation time. Equal questions have equal answers, so they may be asked once for all checks.
+    """One query at an explicit evaluation time. Equal questions have equal answers, so they may be asked once
+    for all checks.
 
-    `source` is the MetricSource's name; `time` Unix seconds; samples at or before `start` are not wanted (Prometheus 2
-    includes the left end of a range, Prometheus 3 does not).
+    `source` is the MetricSource's name; `time` Unix seconds; samples at or before `start` are not wanted
+    (Prometheus 2 includes the left end of a range, Prometheus 3 does not).
     """
 
     source: str

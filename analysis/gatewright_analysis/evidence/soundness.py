@@ -1,6 +1,8 @@
-"""Whether the numbers of a check can be used: series for each arm, no overlap, labels that exist, buckets, no holes.
+"""Whether the numbers of a check can be used: series for each arm, no overlap, labels that exist, buckets, no
+holes.
 
-Each rule is a small predicate that returns the fault or None; the first that applies is the reason that is shown.
+Each rule is a small predicate that returns the fault or None; the first that applies is the reason that is
+shown.
 """
 
 from collections.abc import Mapping
@@ -41,7 +43,9 @@ class Soundness:
             self._confused = self._confused or self._seen_twice(stream, reading.counter.labels)
 
     def fault_of_window(self, end: float, own: Sum, counts: Mapping[ArmName, Counts | None]) -> Fault | None:
-        """Why the window that ends at `end` (Unix seconds) can't be used. Call when nothing later has been read."""
+        """Why the window that ends at `end` (Unix seconds) can't be used. Call when nothing later has been
+        read.
+        """
         return (
             self.fault_for_all()
             or self._silent(end)
@@ -54,7 +58,9 @@ class Soundness:
         return self._confused or self._arm_without_series() or self._label_absent() or self._no_bucket()
 
     def fault_now(self, now: float, newest: Mapping[ArmName, float]) -> Fault | None:
-        """Why nothing can be used at a look; `newest` is the time of each arm's newest sample, settled or not."""
+        """Why nothing can be used at a look; `newest` is the time of each arm's newest sample, settled or
+        not.
+        """
         stale = next(
             (arm for arm in self._expected if arm in newest and newest[arm] < now - self._grid.gap), None
         )

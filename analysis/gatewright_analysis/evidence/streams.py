@@ -46,7 +46,9 @@ class Stream:
 
 
 def written_selectors(evidence: Evidence) -> tuple[tuple[Part, Selector], ...]:
-    """The selectors of an evidence entry that is read from a metric source. Raises ValueError with a sentence."""
+    """The selectors of an evidence entry that is read from a metric source. Raises ValueError with a
+    sentence.
+    """
     if evidence.counts is not None:
         bad = [(Part.BAD, parse_selector(text)) for text in evidence.counts.bad]
         return (*bad, *((Part.TOTAL, parse_selector(text)) for text in evidence.counts.total))

@@ -1,5 +1,6 @@
 """Sums of increments per window and per tick, for each arm."""
 
+import math
 from dataclasses import dataclass, field
 
 from gatewright_analysis.evidence.model import Counts, Fault
@@ -30,7 +31,10 @@ class Sum:
     arms: dict[ArmName, ArmSum] = field(default_factory=lambda: {arm: ArmSum() for arm in ArmName})
     resets: int = 0
     fault: Fault | None = None
-    """The first sample that could not be counted, or the first hole."""
+    """The first sample that could not be counted, or the first hole: the same whatever order they are added
+    in.
+    """
+    fault_at: float = math.inf
 
     def add(self, reading: Reading, stream: Stream) -> None:
         arm = self.arms[stream.arm]
@@ -39,12 +43,22 @@ class Sum:
         else:
             arm.part += reading.amount
         self.resets += reading.reset
-        if self.fault is None:
-            self.fault = _reading_fault(reading)
+        fault = _reading_fault(reading)
+        if fault is None:
+            return
+        earlier = (reading.at, fault.detail) < (
+            self.fault_at,
+            "" if self.fault is None else self.fault.detail,
+        )
+        if self.fault is None or earlier:
+            self.fault, self.fault_at = fault, reading.at
 
     def copy(self) -> "Sum":
         return Sum(
-            {arm: ArmSum(own.total, own.part) for arm, own in self.arms.items()}, self.resets, self.fault
+            {arm: ArmSum(own.total, own.part) for arm, own in self.arms.items()},
+            self.resets,
+            self.fault,
+            self.fault_at,
         )
 
 

@@ -1,8 +1,9 @@
 """The targets behind the counters: what one scrape held tells about each of its series.
 
-All samples of one scrape carry the same time. So a series that is missing from a scrape of its target did not exist
-then (a counter for the first 500 starts at 0, statistics.md 7.6), and a hole shows in the target's scrapes, not in the
-single series. Samples are taken in as they come, and read in order of time up to where nothing can change any more.
+All samples of one scrape carry the same time. So a series that is missing from a scrape of its target did not
+exist then (a counter for the first 500 starts at 0, statistics.md 7.6), and a hole shows in the target's
+scrapes, not in the single series. Samples are taken in as they come, and read in order of time up to where
+nothing can change any more.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +25,9 @@ class Counter(NamedTuple):
 
 
 class TargetKey(NamedTuple):
-    """What Prometheus attaches to everything from one scrape target, and the pod (addresses are used again by other pods)."""
+    """What Prometheus attaches to everything from one scrape target, and the pod (addresses are used again by
+    other pods).
+    """
 
     job: str
     instance: str
@@ -33,7 +36,9 @@ class TargetKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What one sample adds: `amount` events, or a fault. `gap_since` is the scrape before, when too much time lies between."""
+    """What one sample adds: `amount` events, or a fault. `gap_since` is the scrape before, when too much time
+    lies between.
+    """
 
     counter: Counter
     at: float
@@ -41,6 +46,11 @@ class Reading:
     reset: bool = False
     fault: Fault | None = None
     gap_since: float | None = None
+
+    @property
+    def tells(self) -> bool:
+        """False for a sample that adds nothing: no event, no reset, no fault, no gap."""
+        return bool(self.amount or self.reset or self.fault or self.gap_since is not None)
 
 
 def target_key(series: Series, arms: Arms) -> TargetKey:
@@ -130,7 +140,8 @@ class Targets:
         target.last_scrape = at
 
     def _born_after(self, target: _Target, at: float) -> float | None:
-        """When a counter first seen at `at` is known not to have existed: the target's scrape before, else the pod's start.
+        """When a counter first seen at `at` is known not to have existed: the target's scrape before, else
+        the pod's start.
 
         A pod older than the window proves nothing: the source may have lost what it scraped before.
         """
@@ -148,7 +159,8 @@ def _dropped(last: Last | None, count: int | Fault) -> bool:
 def _came_back(target: _Target, last: Last | None) -> bool:
     """True for a counter that was missing from scrapes of its target while another one there began anew.
 
-    Only then: a proxy may reset the counters of one backend alone, and those that were there all along go on counting.
+    Only then: a proxy may reset the counters of one backend alone, and those that were there all along go on
+    counting.
     """
     return (
         last is not None

@@ -1,18 +1,23 @@
-"""The grid of a gate in time: windows (t0 + k·w, t0 + (k+1)·w] and ticks of one scrape interval. The same after a restart."""
+"""The grid of a gate in time: windows (t0 + k·w, t0 + (k+1)·w] and ticks of one scrape interval. The same
+after a restart.
+"""
 
 import math
 from dataclasses import dataclass
 from typing import Final
 
 GAP_FACTOR: Final = 2.1
-"""More than two scrape intervals without a sample is a gap (statistics.md 7.6); the tenth is for the jitter of scrapes."""
+"""More than two scrape intervals without a sample is a gap (statistics.md 7.6); the tenth is for the jitter
+of scrapes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
     """t0 in Unix seconds, lengths in seconds. Raises ValueError unless the window holds two scrapes.
 
-    Intervals are open on the left and closed on the right, as Prometheus' ranges are, so every sample has one window.
+    Intervals are open on the left and closed on the right, as Prometheus' ranges are, so every sample has one
+    window.
     """
 
     t0: float
@@ -35,7 +40,9 @@ class Grid:
 
     @property
     def settle(self) -> float:
-        """Seconds after a tick's end before it is read: a scrape is stamped at its start and stored when it is over."""
+        """Seconds after a tick's end before it is read: a scrape is stamped at its start and stored when it
+        is over.
+        """
         return min(0.3 * self.scrape_interval, 2.0)
 
     def window_at(self, at: float) -> int:
@@ -54,10 +61,11 @@ class Grid:
         return (index + 1) * self.scrape_interval
 
     def closed_windows(self, now: float) -> int:
-        """How many windows since t0 are usable at `now`: one is when its end lies at least one scrape interval back.
+        """How many windows since t0 are usable at `now`: one is when its end lies at least one scrape
+        interval back.
 
-        A scrape may take as long as the interval (Prometheus refuses a longer scrape time-out), so by then everything
-        that was stamped inside the window has been stored.
+        A scrape may take as long as the interval (Prometheus refuses a longer scrape time-out), so by then
+        everything that was stamped inside the window has been stored.
         """
         return max(0, _index_inclusive(now - self.scrape_interval - self.t0, self.window))
 

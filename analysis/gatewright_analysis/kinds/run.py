@@ -6,7 +6,6 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from gatewright_analysis.kinds.base import (
-    Condition,
     Digest,
     Duration,
     Label,
@@ -23,8 +22,8 @@ from gatewright_analysis.verdict import Verdict
 
 
 class RunPhase(StrEnum):
-    QUEUED = "Queued"
-    RUNNING = "Running"
+    """Empty while evidence is collected: an uneventful look writes nothing, so nothing could tell more."""
+
     DECIDED = "Decided"
 
 
@@ -129,7 +128,7 @@ class EvidenceRef(Model):
 
 class GateRunStatus(Model):
     phase: RunPhase | None = None
-    """Queued, Running or Decided."""
+    """Decided, once the verdict is given; empty while evidence is collected."""
     message: Text = ""
     """One sentence: what was done, or what is waited for."""
     verdict: Verdict | None = None
@@ -138,8 +137,6 @@ class GateRunStatus(Model):
     """Where the evidence is kept."""
     breach: Verdict | None = None
     """A proven breach after a HOLD or an early pass; always a ROLLBACK verdict."""
-    conditions: Annotated[tuple[Condition, ...], Field(max_length=8)] = ()
-    """Ready, Reconciling, Stalled."""
 
 
 class GateRun(Model):

@@ -1,4 +1,6 @@
-"""From the bytes of a Prometheus answer to typed samples. Strict: what is not of the documented form is a fault."""
+"""From the bytes of a Prometheus answer to typed samples. Strict: what is not of the documented form is a
+fault.
+"""
 
 import json
 import math

@@ -1,4 +1,6 @@
-"""Asks many questions at once without blocking the event loop, and without one slow source delaying the others."""
+"""Asks many questions at once without blocking the event loop, and without one slow source delaying the
+others.
+"""
 
 import asyncio
 import logging
@@ -56,7 +58,9 @@ class ReaderPool:
             self.forget(source)
 
     async def read_all(self, questions: Iterable[Question]) -> dict[Question, Answer]:
-        """An answer to every question, each asked once; takes no longer than the longest deadline of a source."""
+        """An answer to every question, each asked once; takes no longer than the longest deadline of a
+        source.
+        """
         answers: dict[Question, Answer] = {}
         async for of_one_source in self.read_each(questions):
             answers |= of_one_source

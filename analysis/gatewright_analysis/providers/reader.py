@@ -1,4 +1,6 @@
-"""What every provider of numbers is: something that answers one question, and never raises for what the source does."""
+"""What every provider of numbers is: something that answers one question, and never raises for what the
+source does.
+"""
 
 from typing import Protocol
 

@@ -1,7 +1,8 @@
-"""The HTTP session under prometheus-api-client: bounded in time and size, no redirects, no environment, auth for one origin.
+"""The HTTP session under prometheus-api-client: bounded in time and size, no redirects, no environment, auth
+for one origin.
 
-The client takes any `requests.Session`; its own defaults (retries, query in the URL, no time-out, redirects followed,
-the whole body read) are what this one replaces.
+The client takes any `requests.Session`; its own defaults (retries, query in the URL, no time-out, redirects
+followed, the whole body read) are what this one replaces.
 """
 
 import ssl
@@ -107,7 +108,9 @@ def origin_of(url: str) -> tuple[str, str]:
 
 
 class BoundedSession(requests.Session):
-    """One per thread and source. With status 200 `request` returns only whole, small, complete answers; else it raises."""
+    """One per thread and source. With status 200 `request` returns only whole, small, complete answers; else
+    it raises.
+    """
 
     def __init__(
         self,
@@ -140,7 +143,9 @@ class BoundedSession(requests.Session):
         """None, so that requests neither follows a redirect nor reads the body that came with it."""
 
     def request(self, method: str, url: str, **kwargs: Any) -> Decoded:  # type: ignore[override]  # keywords only
-        """As the base class, but: parameters in the body of a POST, no redirects, read up to the limits, decoded."""
+        """As the base class, but: parameters in the body of a POST, no redirects, read up to the limits,
+        decoded.
+        """
         if origin_of(url) != self._origin:
             raise Refused(Fault(Reason.REDIRECTED, "only the source's own origin is asked"))
         deadline = time.monotonic() + self._timeout_seconds
@@ -191,7 +196,8 @@ class BoundedSession(requests.Session):
             raise Refused(self._too_large())
         body = bytearray()
         try:
-            # read1 returns after every packet, so a source that drips can't hold the thread beyond the deadline.
+            # read1 returns after every packet, so a source that drips can't hold the thread beyond the
+            # deadline.
             while chunk := response.raw.read1(READ_BYTES, decode_content=False):
                 body += chunk
                 if len(body) > max_bytes:
@@ -224,7 +230,9 @@ def fault_of_status(status: int, error_type: str) -> Fault:
 
 
 def fault_of_exception(error: requests.exceptions.RequestException, timeout_seconds: float) -> Fault:
-    """The fault for what requests raises; the exception's text is not used, it may hold more than is meant for people."""
+    """The fault for what requests raises; the exception's text is not used, it may hold more than is meant
+    for people.
+    """
     if isinstance(error, Refused):
         return error.fault
     if isinstance(error, requests.exceptions.SSLError):

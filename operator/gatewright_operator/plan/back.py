@@ -13,8 +13,8 @@ from gatewright_operator.plan.actions import (
     SetRoute,
     SetSelector,
 )
-from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.snapshot import Snapshot
 
 LATE_AFTER = timedelta(seconds=2)

@@ -44,7 +44,12 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
     wanted = [
         ("Ready", settled, reason, status.message),
         ("Reconciling", under_way and not stuck, reason, status.message),
-        ("Stalled", stuck and not under_way or (stuck and plan.problem is not None), reason, status.message),
+        (
+            "Stalled",
+            (stuck and not under_way) or (stuck and plan.problem is not None),
+            reason,
+            status.message,
+        ),
         ("Held", status.hold is not None, _hold_reason(status), status.hold.message if status.hold else ""),
         _contract(s),
         ("Guarded", s.guarded and deployment is not None and deployment.gated, *_guard(s)),

@@ -40,10 +40,12 @@ def contested(d: Draft) -> Plan | None:
 
 
 def _allowed(d: Draft) -> set[int]:
-    """Weights that are ours: the one in force, and the one whose entry stands in the ledger and is being written."""
-    allowed = {d.status.weight.desired}
-    index = d.status.current_step
-    step = d.spec.steps[index] if index < len(d.spec.steps) else None
-    if step is not None and step.set_weight is not None and d.known(d.entry("WeightSet")):
-        allowed.add(step.set_weight)
-    return allowed
+    """Weights that are ours: the one in force, and one whose entry stands in the ledger and is being written."""
+    written = {
+        step.set_weight
+        for index, step in enumerate(d.spec.steps)
+        if step.set_weight is not None
+        and index >= d.status.current_step
+        and d.known(d.entry("WeightSet", step=str(index)))
+    }
+    return {d.status.weight.desired, *written}

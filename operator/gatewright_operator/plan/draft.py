@@ -46,6 +46,7 @@ class Draft:
         self.actions: list[Action] = []
         self.problem: Reason | None = None
         self._entries = frozenset(key.local for key in snapshot.memory.keys)
+        self._pending: tuple[Entry, ...] = ()
 
     @property
     def spec(self) -> RolloutSpec:
@@ -107,9 +108,17 @@ class Draft:
             actor=actor,
         )
 
+    def record_with_next(self, entry: Entry) -> None:
+        """An entry that may wait a moment for the one of the effect that follows from it, so that both are one write.
+
+        It is in any case written before that effect, and before any status that rests on it.
+        """
+        self._pending = (*self._pending, entry)
+
     def record(self, *entries: Entry, required: bool = True, late: bool = False) -> None:
         """Writes the entries that the ledger does not hold yet; one append for all of them."""
-        new = tuple(e for e in entries if not self.known(e))
+        new = tuple(e for e in (*self._pending, *entries) if not self.known(e))
+        self._pending = ()
         if not new:
             return
         self._entries |= {e.key for e in new}
@@ -159,8 +168,10 @@ class Draft:
         return self.done(seconds)
 
     def done(self, seconds: float | None = None) -> Plan:
+        self.record()
         return Plan(tuple(self.actions), self.status, seconds, self.problem)
 
     def again(self) -> Plan:
         """This transition is complete; the next one can be planned at once from the world as it then is."""
+        self.record()
         return Plan(tuple(self.actions), self.status, 0.0, self.problem, again=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import (
     DecisionStatus,
     GateOrder,
@@ -103,7 +104,25 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
                 Reason.EXPIRED,
                 f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
             )
+        return _too_long(d, review)
     return None
+
+
+def _too_long(d: Draft, review: GateReview) -> tuple[Reason, str] | None:
+    """A waiver beyond the contract's `hold.maxWaiver`, counted from the review's own creation."""
+    created, ends = review.metadata.creation_timestamp, review.spec.expires_at
+    if d.s.pinned is None or created is None or ends is None:
+        return (
+            Reason.WAIVER_TOO_LONG,
+            "The contract's hold.maxWaiver cannot be read, so no waiver can be granted.",
+        )
+    longest = d.s.pinned.spec.hold.max_waiver
+    if ends - created <= longest:
+        return None
+    return (
+        Reason.WAIVER_TOO_LONG,
+        f"The contract allows waivers of {format_duration(longest)}; this one would end at {ends.isoformat()}. Approve again with a nearer end.",
+    )
 
 
 def _refusal_of_order(

@@ -84,7 +84,7 @@ def _decided(d: Draft) -> Plan | None:
     if begun is None or begun.revision != d.canary.revision:
         return None
     if begun.promoted:
-        return promote(d, Reason.PROMOTED, f"{d.canary.revision} is promoted; going on.")
+        return promote(d, Reason.PROMOTED, f"All gates passed; {d.canary.revision} is promoted.")
     if begun.back is not None:
         d.go_back(Reason(begun.back_reason), begun.back_message, then=begun.back)
         return rolling_back(d.s, d)
@@ -202,7 +202,7 @@ def set_weight(d: Draft, weight: int) -> Plan:
     if not gateway:
         d.record(weight_set)
         d.decide(mark)
-    if s.canary.replicas < size:
+    if s.canary.replicas < size and s.canary.observed_generation >= s.canary.generation:
         d.do(ScaleCanary(size))
     if s.canary.replicas < size or s.pods.ready < size or s.pods.total > s.canary.replicas:
         return d.wait(
@@ -277,19 +277,21 @@ def _gate(d: Draft, gate: Gate) -> Plan:
         return d.done(_gate_patience(run))
     d.set(verdict=summary(verdict))
     entry = _verdict_entry(d, verdict)
-    news = not d.known(entry)
-    d.record(entry, required=verdict.decision is not Decision.ROLLBACK)
     match verdict.decision:
         case Decision.PROMOTE:
-            if news:
-                d.say(
-                    Reason.STEP_PROMOTED,
-                    f"Step {d.status.current_step} at weight {d.status.weight.actual}: {verdict.message}",
-                )
+            passed = f"Step {d.status.current_step} at weight {d.status.weight.actual}: {verdict.message}"
+            if d.status.current_step + 1 == len(d.spec.steps):
+                d.record(entry)
+                return promote(d, Reason.PROMOTED, f"{passed} {d.canary.revision} is promoted.")
+            if not d.known(entry):
+                d.say(Reason.STEP_PROMOTED, passed)
+            d.record_with_next(entry)
             return next_step(d, since=verdict.finished_at)
         case Decision.HOLD:
+            d.record(entry)
             return hold(d, run, verdict)
         case Decision.ROLLBACK:
+            d.record(entry, required=False)
             d.go_back(Reason(verdict.reason), verdict.message, then=AfterBack.ROLLED_BACK, cause=name)
             return rolling_back(d.s, d)
 

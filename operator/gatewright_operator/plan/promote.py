@@ -1,5 +1,7 @@
 """Phase Promoting: un-pause, and let the native rolling update do the rest while the canary keeps serving its weight."""
 
+from datetime import timedelta
+
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import Phase, WeightStatus
 from gatewright_analysis.names import IN_FLIGHT, PINNED
@@ -8,24 +10,24 @@ from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer
 from gatewright_operator.plan.adopt import as_stable, serving
 from gatewright_operator.plan.back import canary_gone, route_to_rest
 from gatewright_operator.plan.bake import begin_bake
-from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.snapshot import Snapshot
 
+PROPAGATION_TO_THE_SECOND = PROPAGATION + timedelta(seconds=1)
+"""A write's time is known to the second only."""
 STALLED_SECONDS = 10.0
 """After this long without an event, the new pods are looked at one by one."""
 
 
 def promote(d: Draft, reason: Reason, message: str) -> Plan:
-    """The decision: ledger, then the mark by compare-and-swap from the very snapshot that was judged, then the first effects."""
+    """The decision: ledger, then the mark by compare-and-swap from the very snapshot that was judged. Effects come next."""
     d.record(d.entry("Promoted", body={"reason": reason, "message": message}))
-    mark = d.mark("PROMOTE")
-    d.decide(mark)
+    d.decide(d.mark("PROMOTE"))
     d.set(phase=Phase.PROMOTING, previous=d.status.stable, hold=None, run="", progress_at=d.now)
     d.say(Reason.PROMOTING, message)
-    _unpause(d, mark)
     return d.again()
 
 
@@ -36,9 +38,8 @@ def promoting(s: Snapshot) -> Plan:
         return begin_restore(d, Reason.WORKLOAD_NOT_FOUND, "The Deployment is gone; clearing up.")
     mark = d.mark("PROMOTE")
     if deployment.paused or not deployment.in_flight:
-        if deployment.decision != mark:
-            d.decide(mark)
-        _unpause(d, mark)
+        d.decide(mark)
+        _unpause(d)
         return d.again()
     heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
     if heard is not None:
@@ -51,7 +52,7 @@ def promoting(s: Snapshot) -> Plan:
     return _clear_up(d)
 
 
-def _unpause(d: Draft, mark: str) -> None:
+def _unpause(d: Draft) -> None:
     """Unpin and unmark, then in-flight and un-pause in one write: a pinned Service would be left without endpoints."""
     s, originals = d.s, d.status.originals
     if (
@@ -105,21 +106,17 @@ def _make_room(d: Draft) -> None:
 def _clear_up(d: Draft) -> Plan:
     """All pods are new. Weights to rest, canary gone, its Service as it was, then the marks come off."""
     s, originals = d.s, d.status.originals
-    if route_to_rest(d) or d.status.weight.desired != 0:
-        d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
-        return d.wait(
-            f"All pods are {d.canary.revision}; taking the canary out of the traffic.",
-            seconds=PROPAGATION.total_seconds(),
-        )
-    since = d.status.weight.since
-    if since is not None and d.now < since + PROPAGATION:
-        return d.done((since + PROPAGATION - d.now).total_seconds())
+    if route_to_rest(d):
+        return d.wait(f"All pods are {d.canary.revision}.", seconds=PROPAGATION.total_seconds(), since=d.now)
+    rested = s.route.written_at if s.route is not None else None
+    if rested is not None and (left := (rested + PROPAGATION_TO_THE_SECOND - d.now).total_seconds()) > 0:
+        return d.wait(f"All pods are {d.canary.revision}.", seconds=left, since=d.now)
     if not canary_gone(d):
-        return d.wait("Waiting until the canary's pods are gone.", seconds=5.0, since=since)
+        return d.wait("Waiting until the canary's pods are gone.", seconds=5.0, since=rested)
     assert s.deployment is not None
     found = serving(s.replica_sets or (), s.deployment)
     if found is None:
-        return d.wait("Waiting until one ReplicaSet has all pods.", seconds=2.0, since=since)
+        return d.wait("Waiting until one ReplicaSet has all pods.", seconds=2.0, since=rested)
     if (
         originals is not None
         and s.canary_service is not None

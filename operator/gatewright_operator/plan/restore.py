@@ -6,8 +6,8 @@ from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetRoute
 from gatewright_operator.plan.adopt import as_stable, serving
 from gatewright_operator.plan.back import canary_gone, release_pins
-from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.snapshot import Snapshot
 
 

@@ -99,7 +99,7 @@ class Snapshot:
     runs: Mapping[str, GateRun] = field(default_factory=dict)
     waiting: tuple[Authorised, ...] = ()
     """Reviews and orders without an outcome, oldest first."""
-    memory: LedgerMemory = LedgerMemory()
+    memory: LedgerMemory = field(default_factory=LedgerMemory)
     """What the ledger remembers; status may be wiped, this may not."""
     ledger_broken: str = ""
     """Why the chain does not verify; empty when it does."""

@@ -1,7 +1,7 @@
 """The move Start: from a held new template to a canary without weight. Every write in the order of docs/explanation/guard.md."""
 
 from gatewright_analysis.kinds.rollout import CanaryStatus, Originals, Phase, StableStatus, WeightStatus
-from gatewright_analysis.names import PINNED
+from gatewright_analysis.names import PINNED, REVISION_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import (
     CreateCanary,
@@ -13,6 +13,7 @@ from gatewright_operator.plan.actions import (
     StoreTemplate,
 )
 from gatewright_operator.plan.adopt import refuse
+from gatewright_operator.plan.back import canary_gone
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.snapshot import PinnedContract, Problem
@@ -33,15 +34,20 @@ def start(d: Draft) -> Plan:
                 "The admission policies that hold a new template are missing or altered; install the chart again. Nothing starts without them.",
             ),
         )
-    if s.canary is not None or s.pods.total > 0:
-        return d.wait(
-            "Waiting until the canary of the version before is gone.", seconds=2.0, since=d.status.progress_at
-        )
+    if deployment.observed_generation < deployment.generation:
+        # Its controller is about to write; a compare-and-swap now would only meet that.
+        return d.wait("Waiting until the new template is observed.", seconds=2.0, since=d.now)
     assert contract is not None
     stable = _stable_now(d)
     begun = (
         s.memory.open if s.memory.open is not None and s.memory.open.revision == deployment.revision else None
     )
+    begun_here = (
+        begun is not None and s.canary is not None and s.canary.labels.get(REVISION_LABEL) == begun.revision
+    )
+    if (s.canary is not None or s.pods.total > 0) and not begun_here:
+        canary_gone(d)
+        return d.wait("Waiting until the canary of the version before is gone.", seconds=2.0, since=d.now)
     attempt = begun.attempt if begun else s.memory.attempts.get(deployment.revision, 0) + 1
     originals = begun.originals if begun else _originals(d)
     canary = (
@@ -90,8 +96,9 @@ def start(d: Draft) -> Plan:
             SetSelector("stable", pinned_selector(originals.stable_selector, stable.pod_template_hash), mark),
             SetSelector("canary", canary_selector(s.rollout.metadata.name, canary.revision), mark),
         )
-    assert s.canary_manifest is not None
-    d.do(CreateCanary(s.canary_manifest))
+    if not begun_here:
+        assert s.canary_manifest is not None
+        d.do(CreateCanary(s.canary_manifest))
     who = canary.initiator or "an unproven writer"
     d.say(
         Reason.STARTED,

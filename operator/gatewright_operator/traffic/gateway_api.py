@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from gatewright_analysis.names import DECISION
@@ -25,6 +26,8 @@ class RouteView:
     refusal: str
     decision: str
     last_writer: str
+    written_at: datetime | None
+    """When its spec was last written, to the second."""
 
     @property
     def canary_percent(self) -> int:
@@ -53,7 +56,9 @@ def _pair(rule: Json, stable: str, canary: str) -> tuple[Json, Json] | None:
     return (found_stable[0], found_canary[0]) if len(found_stable) == len(found_canary) == 1 else None
 
 
-def route_view(obj: Json, *, stable: str, canary: str, last_writer: str) -> RouteView:
+def route_view(
+    obj: Json, *, stable: str, canary: str, last_writer: str, written_at: datetime | None
+) -> RouteView:
     """Parses a live HTTPRoute as seen by a Rollout that names these two Services."""
     selected = [
         (rule, pair)
@@ -85,6 +90,7 @@ def route_view(obj: Json, *, stable: str, canary: str, last_writer: str) -> Rout
         refusal=refusal,
         decision=(obj["metadata"].get("annotations") or {}).get(DECISION, ""),
         last_writer=last_writer,
+        written_at=written_at,
     )
 
 

@@ -1,0 +1,298 @@
+"""A service under a Rollout, with real traffic: the stage of the tests that watch whole releases.
+
+shop = Release.create(cluster, namespace)      # sample service, route, contract, Rollout; waits until it is gated
+shop.release(VERSION="v2", ERROR_RATE="0.9")   # as a developer would: a new template
+shop.phase("RolledBack")                       # waits for it; the failure says what was seen instead
+"""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.parse
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from devcluster import ApiRefused, Instance
+from tests.cluster.checkout import (
+    GATE,
+    RATE,
+    STEPS,
+    TWO_STEPS,
+    check,
+    contract,
+    deployment,
+    http_route,
+    in_hours,
+    rollout,
+    service,
+)
+from tests.cluster.support import Answer, Manifest, eventually, kubectl, kubectl_program, rest
+from tests.cluster.traffic import Traffic, lost
+
+__all__ = [
+    "GATE",
+    "RATE",
+    "STEPS",
+    "TWO_STEPS",
+    "Release",
+    "Traffic",
+    "check",
+    "contract",
+    "deployment",
+    "gate",
+    "http_route",
+    "lost",
+    "rollout",
+    "service",
+]
+
+_PATHS = {
+    "configmaps": "/api/v1",
+    "events": "/api/v1",
+    "pods": "/api/v1",
+    "services": "/api/v1",
+    "deployments": "/apis/apps/v1",
+    "replicasets": "/apis/apps/v1",
+    "httproutes": "/apis/gateway.networking.k8s.io/v1",
+    **dict.fromkeys(
+        ("rollouts", "gatecontracts", "gateruns", "gatereviews", "gateorders"),
+        "/apis/gatewright.dev/v1alpha1",
+    ),
+}
+ROUTE_AT_REST = (100, 0)
+
+
+@dataclass
+class Release:
+    """One service, its Rollout, and what a user sees of both."""
+
+    cluster: Instance
+    namespace: str
+    host: str
+    developer: Path
+
+    @classmethod
+    def create(
+        cls,
+        cluster: Instance,
+        namespace: str,
+        *,
+        steps: list[Manifest] | None = None,
+        contract_spec: Manifest | None = None,
+        replicas: int = 2,
+        env: dict[str, str] | None = None,
+        gated: bool = True,
+        **spec: Any,
+    ) -> "Release":
+        """Everything applied, the service up, and (unless told otherwise) the Deployment under guard."""
+        host = f"{uuid.uuid4().hex[:12]}.shop"
+        shop = cls(cluster, namespace, host, cluster.user("developer-a", groups=("system:masters",)))
+        shop.apply(
+            deployment(replicas, **(env or {})),
+            service("checkout"),
+            service("checkout-canary"),
+            http_route(host),
+            contract_spec or contract(),
+        )
+        eventually(
+            lambda: shop.get("deployment", "checkout").get("status", {}).get("availableReplicas") == replicas,
+            60,
+            "the sample service is up",
+        )
+        shop.apply(rollout(steps, **spec))
+        if gated:
+            shop.phase("Idle")
+        return shop
+
+    def kubectl(
+        self, *args: str, who: Path | None = None, manifest: Manifest | list[Manifest] | None = None
+    ) -> Answer:
+        return kubectl(["-n", self.namespace, *args], who or self.cluster.kubeconfig, manifest=manifest)
+
+    def apply(self, *manifests: Manifest) -> None:
+        answer = self.kubectl(
+            "apply", "--server-side", "--force-conflicts", "-f", "-", manifest=list(manifests)
+        )
+        assert answer.ok, answer.err
+
+    def path(self, kind: str, name: str = "") -> str:
+        """Where objects of a kind (its plural, or kubectl's name for it) are, in this namespace."""
+        plural = kind.partition(".")[0]
+        plural = plural if plural in _PATHS else f"{plural}s"
+        return f"{_PATHS[plural]}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
+
+    def get(self, kind: str, name: str) -> Any:
+        """An object as it stands; empty when there is none."""
+        try:
+            # Not by kubectl: a test that waits asks many times, and each start of kubectl costs a busy machine much.
+            return rest(self.cluster.kubeconfig, "GET", self.path(kind, name))
+        except ApiRefused as error:
+            if error.status != 404:
+                raise
+            return {}
+
+    def all(self, kind: str, labels: str = "") -> list[Any]:
+        """All objects of a kind, or those that a label selector names."""
+        query = f"?labelSelector={urllib.parse.quote(labels)}" if labels else ""
+        return list(rest(self.cluster.kubeconfig, "GET", self.path(kind) + query)["items"])
+
+    @property
+    def rollout(self) -> Any:
+        return self.get("rollouts.gatewright.dev", "checkout")
+
+    @property
+    def status(self) -> Any:
+        return self.rollout.get("status", {})
+
+    def release(self, *, who: Path | None = None, **env: str) -> None:
+        """A new template: environment variables of the sample service, as a developer sets them."""
+        pairs = [f"{key}={value}" for key, value in env.items()]
+        answer = self.kubectl("set", "env", "deployment/checkout", *pairs, who=who or self.developer)
+        assert answer.ok, answer.err
+
+    def phase(self, *phases: str, timeout: float = 90.0, step: int | None = None) -> Any:
+        """Waits until the Rollout is in one of `phases` (and at `step`), and returns its status."""
+
+        def reached() -> Any:
+            status = self.status
+            seen = (status.get("phase"), status.get("currentStep"))
+            there = seen[0] in phases and (step is None or seen[1] == step)
+            assert there, f"phase {seen[0]} at step {seen[1]}: {status.get('message')}"
+            return status
+
+        return eventually(
+            reached,
+            timeout,
+            f"the Rollout is {' or '.join(phases)}" + ("" if step is None else f" at step {step}"),
+        )
+
+    def weights(self) -> tuple[int, int]:
+        """(stable, canary) of the route's first rule, as they stand."""
+        refs = self.get("httproute", "checkout")["spec"]["rules"][0]["backendRefs"]
+        return refs[0].get("weight", 1), refs[1].get("weight", 1)
+
+    def ledger(self) -> list[Any]:
+        """All entries of the ledger, in order."""
+        maps = self.all("configmaps", "gatewright.dev/ledger=checkout")
+        texts = {key: text for m in maps for key, text in (m.get("data") or {}).items()}
+        return [json.loads(texts[key]) for key in sorted(texts)]
+
+    def kinds(self) -> list[str]:
+        """The kinds of the ledger's entries, in order."""
+        return [entry["key"]["kind"] for entry in self.ledger()]
+
+    def verify_ledger(self) -> None:
+        """The chain holds, no event is recorded twice, and its head is the one that status names."""
+        entries = self.ledger()
+        keys = [json.dumps(entry["key"], sort_keys=True) for entry in entries]
+        assert len(keys) == len(set(keys)), f"an event stands in the ledger twice: {keys}"
+        answer = self.gate("ledger", "verify", "checkout")
+        assert answer.ok, f"the ledger does not verify: {answer.out}{answer.err}"
+
+    def gate(self, *args: str, who: Path | None = None) -> Answer:
+        """`kubectl gate …` as somebody."""
+        return gate([*args, "-n", self.namespace], who or self.cluster.kubeconfig)
+
+    def stable_pods(self) -> set[str]:
+        """UIDs of the pods that belong to the user's own Deployment."""
+        pods = self.all("pods", "app=checkout,!gatewright.dev/rollout")
+        return {p["metadata"]["uid"] for p in pods if "deletionTimestamp" not in p["metadata"]}
+
+    def review(
+        self, decision: str, *, who: Path, reason: str = "looked at the dashboards", **over: Any
+    ) -> Answer:
+        """A GateReview on what is held now, straight to the API server."""
+        hold, whoami = (
+            self.status["hold"],
+            kubectl(["auth", "whoami", "-o", "json"], who).json["status"]["userInfo"],
+        )
+        spec = {
+            "rollout": "checkout",
+            "rolloutUID": self.rollout["metadata"]["uid"],
+            "run": hold["run"],
+            "revision": self.status["canary"]["revision"],
+            "step": hold["step"],
+            "evidenceDigest": hold["evidenceDigest"],
+            "decision": decision,
+            "reviewer": whoami["username"],
+            "groups": whoami["groups"],
+            "reason": reason,
+            **({"expiresAt": in_hours(24)} if decision == "Approve" else {}),
+            **over,
+        }
+        body = {
+            "apiVersion": "gatewright.dev/v1alpha1",
+            "kind": "GateReview",
+            "metadata": {"generateName": "checkout-"},
+            "spec": spec,
+        }
+        return self.kubectl("create", "-f", "-", "-o", "json", who=who, manifest=body)
+
+    def order(self, order: str, *, who: Path | None = None, revision: str | None = None) -> Answer:
+        who = who or self.developer
+        whoami = kubectl(["auth", "whoami", "-o", "json"], who).json["status"]["userInfo"]
+        status = self.status
+        at_hand = (status.get("canary") or status.get("rejected") or {}).get("revision")
+        body = {
+            "apiVersion": "gatewright.dev/v1alpha1",
+            "kind": "GateOrder",
+            "metadata": {"generateName": "checkout-"},
+            "spec": {
+                "rollout": "checkout",
+                "rolloutUID": self.rollout["metadata"]["uid"],
+                "revision": revision or at_hand,
+                "order": order,
+                "orderedBy": whoami["username"],
+                "groups": whoami["groups"],
+                "reason": f"{order} for the test",
+            },
+        }
+        return self.kubectl("create", "-f", "-", "-o", "json", who=who, manifest=body)
+
+    def clean_at_rest(self) -> None:
+        """Nothing of a rollout is left on the user's objects: weights, selectors, marks, canary, finalizer."""
+
+        def at_rest() -> bool:
+            assert self.weights() == (100, 0), f"weights {self.weights()}"
+            for name in ("checkout", "checkout-canary"):
+                found = self.get("service", name)
+                assert found["spec"]["selector"] == {"app": "checkout"}, (
+                    f"{name}: {found['spec']['selector']}"
+                )
+                marks = [
+                    a for a in found["metadata"].get("annotations", {}) if a.startswith("gatewright.dev/")
+                ]
+                assert not marks, f"Service {name} still carries {marks}"
+            route = self.get("httproute", "checkout")
+            assert "gatewright.dev/decision" not in route["metadata"].get("annotations", {})
+            assert not self.get("deployment", "checkout-canary"), "the canary is still there"
+            own = self.get("deployment", "checkout")["metadata"]
+            left = {"gatewright.dev/pinned", "gatewright.dev/in-flight"} & own.get("annotations", {}).keys()
+            assert not left, f"the Deployment still carries {left}"
+            return True
+
+        eventually(at_rest, 30, "the user's objects are as they were")
+
+    @contextmanager
+    def traffic(self, rate: float = RATE) -> Iterator["Traffic"]:
+        """Requests through the gateway at a fixed rate, for as long as the block lasts."""
+        with Traffic(self.cluster.gateway_url, self.host, rate) as running:
+            yield running
+
+
+def gate(args: list[str], kubeconfig: Path) -> Answer:
+    """The plugin, as its user runs it."""
+    run = subprocess.run(
+        [sys.executable, "-m", "gatewright_cli", *args, "--kubeconfig", str(kubeconfig)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        env=os.environ | {"KUBECTL": str(kubectl_program()), "NO_COLOR": "1"},
+    )
+    return Answer(run.returncode == 0, run.stdout, run.stderr)
