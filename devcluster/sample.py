@@ -8,6 +8,7 @@ variable                default   meaning
 ``VERSION``             v1        shown in each answer's body and in its ``x-version`` header
 ``ERROR_RATE``          0         share of requests answered with 500
 ``ERROR_PATTERN``       random    ``even``: exact shares, evenly spread, instead of drawn by chance
+``ERROR_AFTER_SECONDS`` 0         no request fails before this time: a version that turns bad later
 ``SEED``                (none)    makes the chances repeatable
 ``LATENCY_MS``          0         mean time to answer; drawn from half to one and a half of it
 ``LATENCY_SLOW_RATE``   0         share of requests that take ``LATENCY_SLOW_MS`` (1000) instead
@@ -88,6 +89,7 @@ class Sample:
         self._loop, self._draw = loop, generator.random
         self._version = os.environ.get("VERSION") or "v1"
         self._fails = chance(number("ERROR_RATE", 0, highest=1), pattern, generator)
+        self._fails_from = time.monotonic() + number("ERROR_AFTER_SECONDS", 0)
         self._is_slow = chance(number("LATENCY_SLOW_RATE", 0, highest=1), pattern, generator)
         self._latency_seconds = number("LATENCY_MS", 0) / 1000
         self._slow_seconds = number("LATENCY_SLOW_MS", 1000) / 1000
@@ -129,7 +131,7 @@ class Sample:
 
     def _serve(self, path: str, reply: Reply) -> None:
         began = time.perf_counter()
-        code = 500 if self._fails() else 200
+        code = 500 if time.monotonic() >= self._fails_from and self._fails() else 200
         if self._passes is not None:
             self._metrics.verdict(VERDICTS[0] if self._passes() else VERDICTS[1])
 

@@ -6,62 +6,43 @@ value: each of them loses work in some case that a gate cannot afford.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import kopf
-from kubernetes.aio.client import Configuration
 
 from gatewright_analysis.names import GROUP
 from gatewright_operator.resources import Resource
-from gatewright_operator.transport import on_loopback
-from gatewright_operator.watched import WATCHED, Watched
+from gatewright_operator.throttle import Endless
+from gatewright_operator.transport import Transport
+from gatewright_operator.watched import WATCHED
 
-Object = dict[str, Any]
-Saw = Callable[[Resource, str | None, Object], None]
-"""Called for each event with its kind, its type (None: the listing at the start of a watch) and the
-object."""
+Saw = Callable[[Resource, str | None, dict[str, Any]], None]
+"""Called for each event: its kind, its type (None: listed at the start of a watch), the object."""
 
-CREDENTIAL_SECONDS = 300.0
-"""kopf asks anew for credentials this often: a service account's token is replaced on disk before it ends."""
-
-
-class Endless:
-    """Waits between repeats of a failed call, without end: the process outlives any outage. Probes tell of
-    it."""
-
-    def __iter__(self) -> Iterator[float]:
-        yield from (0.5, 1.0, 2.0, 4.0)
-        while True:
-            yield 5.0
+RELOGIN_SECONDS = 5.0
+"""kopf logs in again at once after each 401; this holds it up."""
 
 
-def registry(
-    configuration: Configuration, saw: Saw, watched: Sequence[Watched] = WATCHED
-) -> kopf.OperatorRegistry:
+def registry(api: Transport, saw: Saw) -> kopf.OperatorRegistry:
     """One log-in, and one event handler per watched kind."""
     result = kopf.OperatorRegistry()
+    logged_in_at = float("-inf")
 
     @kopf.on.login(registry=result, id="login", errors=kopf.ErrorsMode.TEMPORARY, backoff=5)
-    async def login(**_: Any) -> kopf.ConnectionInfo:
-        header = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        return kopf.ConnectionInfo(
-            server=configuration.host,
-            ca_path=configuration.ssl_ca_cert,
-            insecure=not configuration.verify_ssl,
-            certificate_path=configuration.cert_file,
-            private_key_path=configuration.key_file,
-            token=header.split(" ")[-1].strip() if header else None,
-            proxy_url=configuration.proxy,
-            trust_env=not on_loopback(configuration.host),
-            expiration=datetime.now(UTC) + timedelta(seconds=CREDENTIAL_SECONDS),
-        )
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        # A session of ours, and no credentials with an expiry: at each renewal of those kopf ends all
+        # watches, and some stay deaf until they count as silent, 70 s later (measured).
+        nonlocal logged_in_at
+        now = asyncio.get_running_loop().time
+        await asyncio.sleep(max(0.0, logged_in_at + RELOGIN_SECONDS - now()))
+        logged_in_at = now()
+        return kopf.AiohttpSession(server=api.configuration.host, aiohttp_session=api.new_session())
 
     async def seen(*, event: Any, param: Any = None, **_: Any) -> None:
         saw(param, event["type"], event["object"])
 
-    for kind in (watched_kind.resource for watched_kind in watched):
+    for kind in (watched.resource for watched in WATCHED):
         on = kopf.on.event(
             group=kind.group,
             version=kind.version,
@@ -74,7 +55,7 @@ def registry(
     return result
 
 
-def settings(identity: str, watched: Sequence[Watched] = WATCHED) -> kopf.OperatorSettings:
+def settings(identity: str) -> kopf.OperatorSettings:
     """kopf's settings, each for a measured reason (docs/explanation/kopf.md)."""
     result = kopf.OperatorSettings()
     result.peering.standalone = True
@@ -84,9 +65,9 @@ def settings(identity: str, watched: Sequence[Watched] = WATCHED) -> kopf.Operat
     result.watching.connect_timeout, result.watching.server_timeout = 10, 290
     result.watching.reconnect_backoff = 1.0
     result.watching.chunk_size = 500
-    for kind in watched:
-        if kind.labels:
-            result.watching.label_selectors[_is(kind.resource)] = kind.labels
+    for watched in WATCHED:
+        if watched.labels:
+            result.watching.label_selectors[_is(watched.resource)] = watched.labels
     # The handlers have nothing to finish, and the Lease waits for nobody.
     result.queueing.exit_timeout = 0.1
     result.execution.default_backoff = 5
@@ -101,11 +82,11 @@ def settings(identity: str, watched: Sequence[Watched] = WATCHED) -> kopf.Operat
 
 
 async def watch(
-    configuration: Configuration, saw: Saw, *, namespaces: Sequence[str], identity: str, stop: asyncio.Event
+    api: Transport, saw: Saw, *, namespaces: Sequence[str], identity: str, stop: asyncio.Event
 ) -> None:
     """Watch until `stop`; ends early, or raises, when kopf gives up (its caller starts it anew)."""
     await kopf.operator(
-        registry=registry(configuration, saw),
+        registry=registry(api, saw),
         settings=settings(identity),
         stop_flag=stop,
         clusterwide=not namespaces,

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+from gatewright_analysis.names import GATED_LABEL
 from gatewright_operator.api import Listing
 from gatewright_operator.cache import Cache
 from gatewright_operator.keys import Key, Kind, RolloutIndex, key_of
 from gatewright_operator.metrics import Metrics
 from gatewright_operator.queue import WorkQueue
-from gatewright_operator.resources import GATE_RUNS, METRIC_SOURCES, ROLLOUTS, Resource
+from gatewright_operator.resources import DEPLOYMENTS, GATE_RUNS, METRIC_SOURCES, ROLLOUTS, Resource
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +99,12 @@ class Intake:
         for resource, kind in _KEYED.items():
             for obj in self._cache.all(resource):
                 self._queue.add_after(key_of(kind, obj), random.random() * spread_seconds)
+        for obj in self._cache.all(DEPLOYMENTS):
+            if (obj["metadata"].get("labels") or {}).get(GATED_LABEL) != "true":
+                continue
+            key = key_of("workload", obj)
+            if not self._index.naming(DEPLOYMENTS, key.namespace, key.name):
+                self._queue.add_after(key, random.random() * spread_seconds)
 
     def _is_news_of_own_write(self, resource: Resource, obj: Object) -> bool:
         known = self._cache.get(resource, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])

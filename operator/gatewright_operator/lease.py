@@ -80,6 +80,7 @@ class Elector:
         self._seen: tuple[str, str] | None = None
         self._seen_at = float("-inf")
         self._seen_valid_seconds = 0.0
+        self._told = ""
         self.transitions = 0
         """The Lease's count of hand-overs; while we lead, the epoch of this leadership."""
 
@@ -143,10 +144,17 @@ class Elector:
                     await self._replace(lease, self._renewed(lease))
         except (TimeoutError, ApiError) as error:
             if not isinstance(error, Conflict):
-                log.warning("lease not renewed", extra={"error": str(error) or type(error).__name__})
+                self._tell(str(error) or type(error).__name__)
             return False
+        self._told = ""
         self._valid_until = started + self.times.renew_deadline_seconds
         return True
+
+    def _tell(self, trouble: str) -> None:
+        """Log a trouble once, not at each attempt."""
+        if trouble != self._told:
+            log.warning("lease not renewed", extra={"error": trouble})
+        self._told = trouble
 
     def _patience(self, started: float) -> float:
         # While leading no attempt may outlast the leadership, and a hung one must leave time for another.

@@ -29,6 +29,8 @@ async def login(configuration: Configuration, kubeconfig: Path | None) -> None:
     except (kube_config.ConfigException, yaml.YAMLError, OSError, *_MALFORMED) as error:
         source = f"the kubeconfig {kubeconfig}" if kubeconfig else "the service account of this pod"
         raise LoginError(f"cannot log in with {source}: {error}") from error
+    if configuration.tls_server_name:
+        raise LoginError(f"{kubeconfig} asks for a tls-server-name, which the operator's watches can't give")
     # A login command that fails is only logged by the client, which then goes on as an unknown user.
     if not configuration.api_key and not configuration.cert_file:
         raise LoginError(

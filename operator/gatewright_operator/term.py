@@ -133,7 +133,7 @@ class Term:
 
     async def _watch(self, stop: asyncio.Event) -> None:
         await watch(
-            self._api.configuration,
+            self._api,
             self._saw,
             namespaces=self._options.namespaces,
             identity=self._identity,

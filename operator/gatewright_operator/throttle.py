@@ -1,6 +1,7 @@
-"""A token bucket: so many calls per second on average, so many at once."""
+"""How often the API server is called: a token bucket for writes, and waits between repeats for the watches."""
 
 import asyncio
+from collections.abc import Iterator
 
 
 class TokenBucket:
@@ -30,3 +31,14 @@ class TokenBucket:
         seconds = -self._tokens / self._rate
         await asyncio.sleep(seconds)
         return seconds
+
+
+class Endless:
+    """Waits between repeats of a failed call, in seconds, without end: a process that uses it outlives any
+    outage.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        yield from (0.5, 1.0, 2.0, 4.0)
+        while True:
+            yield 5.0

@@ -85,6 +85,29 @@ class Transport:
         self._metrics = metrics or Metrics()
         self.may_write: Callable[[], bool] = lambda: True
 
+    def new_session(self) -> aiohttp.ClientSession:
+        """Connections of their own to the same server, for the event loop that runs now, logged in as this
+        is.
+
+        The credentials are looked up for each request, so a token that is replaced needs no new session.
+        """
+
+        async def authorise(
+            request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+        ) -> aiohttp.ClientResponse:
+            token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+            if token:
+                request.headers["Authorization"] = token
+            return await handler(request)
+
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._client.rest_client.ssl_context),
+            headers={"User-Agent": self._client.user_agent},
+            proxy=self.configuration.proxy or None,
+            trust_env=not on_loopback(self.configuration.host),
+            middlewares=(authorise,),
+        )
+
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()  # type: ignore[no-untyped-call]  # the client carries no types

@@ -12,6 +12,9 @@ from tests.cluster.support import Manifest
 GATE: Manifest = {"warmup": "1s", "duration": "4s", "maxDuration": "8s", "window": "2s", "interval": "1s"}
 STEPS: list[Manifest] = [{"setWeight": 50}, {"gate": GATE}]
 TWO_STEPS: list[Manifest] = [{"setWeight": 25}, {"gate": GATE}, {"setWeight": 50}, {"gate": GATE}]
+LONG_GATE: Manifest = {"warmup": "1s", "duration": "5m", "window": "2s", "interval": "1s"}
+LONG: list[Manifest] = [{"setWeight": 50}, {"gate": LONG_GATE}]
+"""A gate that lasts until something else happens."""
 RATE = 150.0
 """Requests per second: at weight 50 and a 5 % limit a clean gate proves itself in about three seconds."""
 

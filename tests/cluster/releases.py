@@ -9,17 +9,18 @@ import json
 import os
 import subprocess
 import sys
-import urllib.parse
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster import ApiRefused, Instance
+from devcluster import Instance
 from tests.cluster.checkout import (
     GATE,
+    LONG,
+    LONG_GATE,
     RATE,
     STEPS,
     TWO_STEPS,
@@ -31,14 +32,20 @@ from tests.cluster.checkout import (
     rollout,
     service,
 )
-from tests.cluster.support import Answer, Manifest, eventually, kubectl, kubectl_program, rest
+from tests.cluster.objects import Objects
+from tests.cluster.support import Answer, Manifest, eventually, kubectl, kubectl_program
 from tests.cluster.traffic import Traffic, lost
 
 __all__ = [
+    "DOUBTFUL",
     "GATE",
+    "GOOD",
+    "LONG",
+    "LONG_GATE",
     "RATE",
     "STEPS",
     "TWO_STEPS",
+    "Person",
     "Release",
     "Traffic",
     "check",
@@ -51,28 +58,17 @@ __all__ = [
     "service",
 ]
 
-_PATHS = {
-    "configmaps": "/api/v1",
-    "events": "/api/v1",
-    "pods": "/api/v1",
-    "services": "/api/v1",
-    "deployments": "/apis/apps/v1",
-    "replicasets": "/apis/apps/v1",
-    "httproutes": "/apis/gateway.networking.k8s.io/v1",
-    **dict.fromkeys(
-        ("rollouts", "gatecontracts", "gateruns", "gatereviews", "gateorders"),
-        "/apis/gatewright.dev/v1alpha1",
-    ),
-}
-ROUTE_AT_REST = (100, 0)
+GOOD = {"VERSION": "v2"}
+DOUBTFUL = {"VERSION": "v2", "ERROR_RATE": "0.045"}
+"""So near to the limit of 5 % that eight seconds prove neither."""
+Person = Callable[..., Path]
+"""The fixture `as_user`."""
 
 
 @dataclass
-class Release:
+class Release(Objects):
     """One service, its Rollout, and what a user sees of both."""
 
-    cluster: Instance
-    namespace: str
     host: str
     developer: Path
 
@@ -109,38 +105,6 @@ class Release:
             shop.phase("Idle")
         return shop
 
-    def kubectl(
-        self, *args: str, who: Path | None = None, manifest: Manifest | list[Manifest] | None = None
-    ) -> Answer:
-        return kubectl(["-n", self.namespace, *args], who or self.cluster.kubeconfig, manifest=manifest)
-
-    def apply(self, *manifests: Manifest) -> None:
-        answer = self.kubectl(
-            "apply", "--server-side", "--force-conflicts", "-f", "-", manifest=list(manifests)
-        )
-        assert answer.ok, answer.err
-
-    def path(self, kind: str, name: str = "") -> str:
-        """Where objects of a kind (its plural, or kubectl's name for it) are, in this namespace."""
-        plural = kind.partition(".")[0]
-        plural = plural if plural in _PATHS else f"{plural}s"
-        return f"{_PATHS[plural]}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
-
-    def get(self, kind: str, name: str) -> Any:
-        """An object as it stands; empty when there is none."""
-        try:
-            # Not by kubectl: a test that waits asks many times, and each start of kubectl costs a busy machine much.
-            return rest(self.cluster.kubeconfig, "GET", self.path(kind, name))
-        except ApiRefused as error:
-            if error.status != 404:
-                raise
-            return {}
-
-    def all(self, kind: str, labels: str = "") -> list[Any]:
-        """All objects of a kind, or those that a label selector names."""
-        query = f"?labelSelector={urllib.parse.quote(labels)}" if labels else ""
-        return list(rest(self.cluster.kubeconfig, "GET", self.path(kind) + query)["items"])
-
     @property
     def rollout(self) -> Any:
         return self.get("rollouts.gatewright.dev", "checkout")
@@ -148,6 +112,11 @@ class Release:
     @property
     def status(self) -> Any:
         return self.rollout.get("status", {})
+
+    @property
+    def deployment(self) -> Any:
+        """The user's own Deployment."""
+        return self.get("deployment", "checkout")
 
     def release(self, *, who: Path | None = None, **env: str) -> None:
         """A new template: environment variables of the sample service, as a developer sets them."""
@@ -171,6 +140,20 @@ class Release:
             f"the Rollout is {' or '.join(phases)}" + ("" if step is None else f" at step {step}"),
         )
 
+    def promoted(self, version: str, timeout: float = 150.0) -> Any:
+        """Waits until `version` serves all traffic and the release is over, and returns the status."""
+
+        def over() -> Any:
+            status, deployment = self.status, self.deployment
+            assert status.get("phase") == "Idle", f"phase {status.get('phase')}: {status.get('message')}"
+            assert not deployment["spec"].get("paused"), "the Deployment is paused"
+            assert status["observedWorkloadGeneration"] == deployment["metadata"]["generation"]
+            serving = {self.version_of(pod) for pod in self.pods()}
+            assert serving == {version}, f"pods of {serving} serve"
+            return status
+
+        return eventually(over, timeout, f"{version} is promoted")
+
     def weights(self) -> tuple[int, int]:
         """(stable, canary) of the route's first rule, as they stand."""
         refs = self.get("httproute", "checkout")["spec"]["rules"][0]["backendRefs"]
@@ -186,6 +169,10 @@ class Release:
         """The kinds of the ledger's entries, in order."""
         return [entry["key"]["kind"] for entry in self.ledger()]
 
+    def entries(self, kind: str) -> list[Any]:
+        """The ledger's entries of one kind, in order."""
+        return [entry for entry in self.ledger() if entry["key"]["kind"] == kind]
+
     def verify_ledger(self) -> None:
         """The chain holds, no event is recorded twice, and its head is the one that status names."""
         entries = self.ledger()
@@ -198,10 +185,34 @@ class Release:
         """`kubectl gate …` as somebody."""
         return gate([*args, "-n", self.namespace], who or self.cluster.kubeconfig)
 
+    def pods(self, labels: str = "app=checkout,!gatewright.dev/rollout") -> list[Any]:
+        """Pods that are not on their way out: of the user's own Deployment, unless labels say otherwise."""
+        return [p for p in self.all("pods", labels) if "deletionTimestamp" not in p["metadata"]]
+
     def stable_pods(self) -> set[str]:
-        """UIDs of the pods that belong to the user's own Deployment."""
-        pods = self.all("pods", "app=checkout,!gatewright.dev/rollout")
-        return {p["metadata"]["uid"] for p in pods if "deletionTimestamp" not in p["metadata"]}
+        """UIDs of the pods of the user's own Deployment."""
+        return {p["metadata"]["uid"] for p in self.pods()}
+
+    def canary_revisions(self) -> list[str]:
+        """Revisions of the canary pods that are there now, each once."""
+        pods = self.all("pods", "gatewright.dev/rollout=checkout")
+        return sorted({p["metadata"]["labels"]["gatewright.dev/revision"] for p in pods})
+
+    @staticmethod
+    def version_of(pod: Any) -> str:
+        """The version that a pod of the sample service was started as."""
+        env = {e["name"]: e.get("value", "") for e in pod["spec"]["containers"][0]["env"]}
+        return env["VERSION"]
+
+    def answer(self, kind: str, written: Answer) -> Any:
+        """Waits for what the operator says to a review or an order, as `review` or `order` wrote it."""
+        name = written.json["metadata"]["name"]
+
+        def answered() -> Any:
+            status = self.get(kind, name).get("status") or {}
+            return status if status.get("outcome") else None
+
+        return eventually(answered, 60, f"{name} is answered")
 
     def review(
         self, decision: str, *, who: Path, reason: str = "looked at the dashboards", **over: Any

@@ -322,3 +322,32 @@ def test_while_the_api_server_hangs_nobody_leads_and_afterwards_the_same_process
         seen = len(operator.lines)
         create(own_server, rollout(shop, team="after-the-hang"))
         operator.wait_until_woken(f"rollout/{shop}/checkout", after=seen, seconds=40)
+
+
+def test_a_token_that_is_replaced_interrupts_the_watches_only_until_it_is_read_again(
+    own_server: Instance, tmp_path: Path
+) -> None:
+    lease, shop = make_namespace(own_server, "lease"), make_namespace(own_server, "shop")
+    create(own_server, rollout(shop))
+
+    def make_account() -> Path:
+        kubectl(["create", "serviceaccount", "gatewright", "-n", lease], own_server.kubeconfig, check=True)
+        return own_server.service_account_kubeconfig(lease, "gatewright")
+
+    binding = f"--serviceaccount={lease}:gatewright"
+    kubectl(
+        ["create", "clusterrolebinding", lease, "--clusterrole=cluster-admin", binding],
+        own_server.kubeconfig,
+        check=True,
+    )
+    kubeconfig = make_account()
+    with OperatorProcess(kubeconfig, lease, tmp_path / "a.log", "--lease-seconds", "3") as operator:
+        operator.wait_until_leading()
+        kubectl(["delete", "serviceaccount", "gatewright", "-n", lease], own_server.kubeconfig, check=True)
+        eventually(lambda: "leadership lost" in operator.log, 60, "its token is worth nothing any more")
+        assert make_account() == kubeconfig, "the new token is in the same file"
+        eventually(lambda: operator.log.count("cache filled") == 2, 60, "it has logged in anew")
+        seen = len(operator.lines)
+        create(own_server, rollout(shop, team="after-the-change-of-token"))
+        operator.wait_until_woken(f"rollout/{shop}/checkout", after=seen, seconds=30)
+        assert operator.process.poll() is None

@@ -3,13 +3,11 @@
 The real Intake, Cache, Reconciler, Observer, planner, Applier and LedgerStore; only the judge and the network are played.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import gatewright_operator.reconcile as reconcile_module
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_operator.cache import Cache
@@ -200,8 +198,13 @@ class Course:
         return replace(self, people=people)
 
 
-async def run(process: Process, course: Course, *, rounds: int = ROUNDS) -> None:
-    """Lets everybody act in turn until it is over and quiet. Raises AssertionError when nothing is left to happen."""
+async def run(
+    process: Process, course: Course, *, quiet: Callable[[World], bool] = lambda world: False, rounds: int = ROUNDS
+) -> None:
+    """Lets everybody act in turn until it is over and quiet. Raises AssertionError when nothing is left to happen.
+
+    `quiet` is asked whenever operator and controllers have nothing to do; True ends the run early.
+    """
     world = process.world
     for _ in range(rounds):
         worked = await process.work()
@@ -210,6 +213,8 @@ async def run(process: Process, course: Course, *, rounds: int = ROUNDS) -> None
         if worked or moved:
             world.advance(STEP_SECONDS)
             continue
+        if quiet(world):
+            return
         if _judge(world, course.judge) or course.people(world):
             continue
         if course.over(world):
@@ -275,9 +280,3 @@ async def settle(process: Process, seconds: float = 60.0) -> None:
             return
         process.world.now = max(process.world.now, at)
     raise AssertionError(f"it never comes to rest: {process._where()}")
-
-
-__all__ = [
-    "Course", "Crash", "People", "Process", "at_rest", "nobody", "promote_all", "run", "settle", "asyncio",
-    "reconcile_module",
-]  # fmt: skip

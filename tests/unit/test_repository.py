@@ -137,6 +137,16 @@ def test_every_direct_dependency_is_in_the_lock() -> None:
         assert f"\n{name}==" in lock, f"{name} is not locked: run `make lock`"
 
 
+def test_the_images_lock_is_a_part_of_the_lock() -> None:
+    """The operator's image holds what the tests ran with."""
+    pins = [
+        set(re.findall(r"^\S+==\S+", (ROOT / name).read_text(encoding="utf-8"), flags=re.MULTILINE))
+        for name in ("requirements-image.lock", "requirements.lock")
+    ]
+    assert pins[0]
+    assert pins[0] <= pins[1], f"run `make lock`: {sorted(pins[0] - pins[1])}"
+
+
 def test_nothing_is_left_for_later_without_being_said() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX)\b|pytest\.mark\.(skip|xfail)|pytest\.skip\(")
     here = Path(__file__).relative_to(ROOT)

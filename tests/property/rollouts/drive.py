@@ -1,9 +1,9 @@
 """Drives the operator through the simulated world, and watches over what must always be true while it writes."""
 
-import asyncio
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from gatewright_analysis.kinds.rollout import Phase
@@ -21,6 +21,7 @@ from gatewright_analysis.reasons import Reason
 from gatewright_operator.errors import ApiError
 from gatewright_operator.keys import Key
 from gatewright_operator.metrics import Metrics
+from gatewright_operator.plan.actions import Emit
 from gatewright_operator.plan.core import plan
 from gatewright_operator.reconcile import Reconciler
 from gatewright_operator.resources import (
@@ -35,8 +36,8 @@ from gatewright_operator.resources import (
 )
 from gatewright_operator.workload import owned_by, revision_of
 
-from tests.property.rollouts.server import OPERATOR, Object, SimApi, Watch, Write, clone
-from tests.property.rollouts.world import CANARY, NAME, NS, SimWorld
+from tests.property.rollouts.server import OPERATOR, Crash, Object, SimApi, Watch, Write, clone
+from tests.property.rollouts.world import CANARY, NAME, NS, Judge, SimWorld, is_canary
 
 KEY = Key("rollout", NS, NAME)
 AT_REST = (None, "Idle", "RolledBack", "Held")
@@ -258,7 +259,7 @@ class Watchdog:
                 self.must(self.gate_passed(flow, gate), f"promoted without the verdict of the gate at step {gate}")
 
     def _pod_gone(self, pod: Object) -> None:
-        if self.world.is_canary(pod) or self.world.pods_were_touched:
+        if is_canary(pod) or self.world.pods_were_touched:
             return
         kinds = [e["key"]["kind"] for e in self.flow()]
         if not kinds or {"RolledBack", "Restored", "Completed"} & set(kinds):
@@ -279,43 +280,104 @@ class Watchdog:
             self.must(bool(stable), "stable has traffic and no pods")
         if any(c for _, c in shares):
             self.must(bool(canary), "the canary has traffic and no ready pod")
-            versions = {revision_of({"spec": {"template": p["spec"]["template"]}}) for p in canary}
+            versions = {revision_of(p) for p in canary}
             self.must(len(versions) == 1, f"pods of several versions behind the canary Service: {versions}")
         kinds = {e["key"]["kind"] for e in self.flow()}
         if world.traffic == "gatewayAPI" and not {"Promoted", "Restoring"} & kinds:
             self.must(
-                not any(world.is_canary(p) for p in stable),
+                not any(is_canary(p) for p in stable),
                 "the stable Service sends requests to canary pods outside their weight",
             )
 
 
 # ---- driving
 
+Act = Callable[[SimWorld], None]
+When = Callable[[SimWorld], bool]
 
-async def settle(
-    world: SimWorld,
-    operator: Operator,
-    *,
-    seconds: int = 200,
-    until: Callable[[], bool] | None = None,
-) -> None:
-    """Lets time pass until nothing happens any more, or until something is so."""
-    quiet = 0
-    for _ in range(seconds):
-        version = world.server.version
-        error = await operator.reconcile()
-        if until is not None and until():
-            return
-        world.step()
-        unchanged = world.server.version == version and error is None
-        quiet = quiet + 1 if unchanged and world.phase in AT_REST else 0
-        if quiet >= 5 and until is None:
-            return
-    raise AssertionError(
-        f"after {seconds} s it is still {world.phase}: {world.status.get('message')!r}, last error {error!r}"
-        if until is None
-        else f"it did not come so far in {seconds} s; it is {world.phase}: {world.status.get('message')!r}, last error {error!r}"
-    )
+
+@dataclass(frozen=True)
+class Scenario:
+    """What people and the judge do, each act once and in this order, as soon as it is time for it; and how it ends."""
+
+    name: str
+    acts: tuple[tuple[When, Act], ...]
+    ends: Object
+    judge: Judge | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Play:
+    """A scenario on its way: the world, who watches over it, and the operator of the moment."""
+
+    def __init__(self, scenario: Scenario, world: SimWorld, watchdog: Watchdog, acted: int = 0) -> None:
+        self.scenario = scenario
+        self.world = world
+        self.watchdog = watchdog
+        self.acted = acted
+        self.operator = Operator(world)
+
+    @classmethod
+    async def begin(cls, scenario: Scenario) -> "Play":
+        """With the Deployment adopted, and everything at rest."""
+        world = SimWorld(**dict(scenario.options))
+        play = cls(scenario, world, Watchdog(world))
+        await play.go(until=lambda: world.phase == "Idle" and world.status["message"].endswith("is stable."))
+        if scenario.judge is not None:
+            world.judge = scenario.judge
+        return play
+
+    def fork(self) -> "Play":
+        """The same moment with an operator that was just started."""
+        world = self.world.fork()
+        return Play(self.scenario, world, self.watchdog.fork(world), self.acted)
+
+    def restart(self) -> None:
+        self.operator.die()
+        self.operator = Operator(self.world)
+
+    def act(self) -> None:
+        acts = self.scenario.acts
+        if self.acted < len(acts) and acts[self.acted][0](self.world):
+            act = acts[self.acted][1]
+            self.acted += 1
+            act(self.world)
+
+    async def go(self, *, seconds: int = 150, until: Callable[[], bool] | None = None) -> None:
+        """Lets time pass until nothing happens any more, or until something is so. An operator that dies is replaced."""
+        quiet, error = 0, None
+        for _ in range(seconds):
+            version = self.world.server.version
+            try:
+                error = await self.operator.reconcile()
+            except Crash:
+                self.restart()
+            if until is not None and until():
+                return
+            if until is None:
+                self.act()
+            self.world.step()
+            unchanged = self.world.server.version == version and error is None
+            over = self.acted == len(self.scenario.acts) and self.world.phase in AT_REST
+            quiet = quiet + 1 if unchanged and over else 0
+            if quiet >= 4 and until is None:
+                return
+        where = f"{self.world.phase}: {self.world.status.get('message')!r}, last error {error!r}"
+        raise AssertionError(f"not there after {seconds} s; acts done {self.acted}; it is {where}")
+
+    async def assert_ended(self) -> None:
+        """As the scenario says, with nothing left behind, a ledger that closes, and nothing more to do."""
+        found = outcome(self.world)
+        assert found == {**found, **self.scenario.ends}, f"{self.scenario}: it ended as {found}"
+        assert not self.watchdog.violations, self.watchdog.violations
+        if self.world.phase != "Held":
+            assert_at_home(self.world)
+            assert_ledger_closed(self.world)
+        left = [a for a in await self.operator.next_actions() if not isinstance(a, Emit)]
+        assert not left, f"planned again at the end, it still wants to do {left}"
 
 
 def ledger(world: SimWorld) -> Ledger:
@@ -367,7 +429,7 @@ def assert_at_home(world: SimWorld) -> None:
             assert found is not None and original is not None
             assert users_bytes(found) == users_bytes(original), f"{resource.kind} {name} is not as its owner wrote it"
     assert world.server.get(DEPLOYMENTS, NS, CANARY) is None, "the canary was left behind"
-    assert not [p for p in world.server.list(PODS, NS) if world.is_canary(p)], "canary pods were left behind"
+    assert not [p for p in world.server.list(PODS, NS) if is_canary(p)], "canary pods were left behind"
     if world.rollout is not None:
         assert FINALIZER not in (world.rollout["metadata"].get("finalizers") or ()), "the finalizer was left behind"
 
@@ -387,9 +449,9 @@ def assert_ledger_closed(world: SimWorld) -> None:
 def serving(world: SimWorld) -> set[str]:
     """Revisions of the user's own pods."""
     return {
-        revision_of({"spec": {"template": p["spec"]["template"]}})
+        revision_of(p)
         for p in world.server.list(PODS, NS)
-        if not world.is_canary(p)
+        if not is_canary(p)
     }
 
 
@@ -407,24 +469,3 @@ def outcome(world: SimWorld) -> dict[str, Any]:
         "route": world.shares(),
         "gone": world.rollout is None,
     }
-
-
-def run(coroutine: Any) -> Any:
-    return asyncio.run(coroutine)
-
-
-__all__ = [
-    "AT_REST",
-    "KEY",
-    "Operator",
-    "Watchdog",
-    "assert_at_home",
-    "assert_ledger_closed",
-    "kinds_of",
-    "ledger",
-    "outcome",
-    "owned_by",
-    "run",
-    "serving",
-    "settle",
-]

@@ -127,7 +127,7 @@ class SimServer:
 
     def __init__(self) -> None:
         self.now = T0
-        self.objects: dict[Ref, Object] = {}
+        self._objects: dict[Resource, dict[tuple[str, str], Object]] = {}
         self.version = 0
         self.serial = 0
         self.watches: list[Watch] = []
@@ -141,7 +141,8 @@ class SimServer:
         """The same objects at the same moment, and nobody who watches."""
         twin = SimServer()
         twin.now, twin.version, twin.serial = self.now, self.version, self.serial
-        twin.objects, twin.denied = dict(self.objects), set(self.denied)
+        twin._objects = {resource: dict(objs) for resource, objs in self._objects.items()}
+        twin.denied = set(self.denied)
         return twin
 
     def clock(self) -> datetime:
@@ -153,8 +154,7 @@ class SimServer:
     def watch(self) -> Watch:
         """A Cache as it is after the first listing, kept up to date from now on."""
         watch = Watch(Cache())
-        for (resource, _, _), obj in self.objects.items():
-            watch.tell(Write("", resource, None, obj))
+        self._list_to(watch)
         self.watches.append(watch)
         return watch
 
@@ -164,22 +164,28 @@ class SimServer:
         for resource in {watched.resource for watched in WATCHED}:
             for known in watch.cache.all(resource):
                 metadata = known["metadata"]
-                if (resource, metadata.get("namespace", ""), metadata["name"]) not in self.objects:
+                if self.get(resource, metadata.get("namespace", ""), metadata["name"]) is None:
                     watch.cache.drop(resource, known)
-        for (resource, _, _), obj in self.objects.items():
-            watch.tell(Write("", resource, None, obj))
+        self._list_to(watch)
+
+    def _list_to(self, watch: Watch) -> None:
+        for watched in WATCHED:
+            for obj in self.list(watched.resource):
+                watch.tell(Write("", watched.resource, None, obj))
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        found = self.objects.get((resource, namespace, name))
-        return clone(found) if found is not None else None
+        """The object as it is stored: to read, never to change."""
+        return self._objects.get(resource, {}).get((namespace, name))
+
+    def all(self) -> list[tuple[Resource, Object]]:
+        return [(resource, obj) for resource, objs in self._objects.items() for obj in objs.values()]
 
     def list(self, resource: Resource, namespace: str | None = None, labels: str = "") -> list[Object]:
+        """Objects as they are stored, in the order of their creation: to read, never to change."""
         return [
-            clone(obj)
-            for (kind, at, _), obj in self.objects.items()
-            if kind == resource
-            and namespace in (None, at)
-            and selected(obj["metadata"].get("labels") or {}, labels)
+            obj
+            for (at, _), obj in self._objects.get(resource, {}).items()
+            if namespace in (None, at) and (not labels or selected(obj["metadata"].get("labels") or {}, labels))
         ]
 
     def create(
@@ -194,7 +200,7 @@ class SimServer:
         obj = clone(body)
         metadata = obj["metadata"]
         ref = (resource, namespace if resource.namespaced else "", metadata["name"])
-        if ref in self.objects:
+        if self.get(*ref) is not None:
             raise AlreadyExists(f"{resource} {metadata['name']} already exists", status=409)
         self.serial += 1
         if resource.namespaced:
@@ -221,7 +227,7 @@ class SimServer:
         dry_run: bool = False,
     ) -> Object:
         ref = (resource, namespace if resource.namespaced else "", name)
-        old = self.objects.get(ref)
+        old = self.get(*ref)
         if old is None:
             raise NotFound(f"{resource} {name} not found", status=404)
         version = body["metadata"].get("resourceVersion")
@@ -247,7 +253,7 @@ class SimServer:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        old = self.objects.get((resource, namespace if resource.namespaced else "", name))
+        old = self.get(resource, namespace if resource.namespaced else "", name)
         if old is None:
             raise NotFound(f"{resource} {name} not found", status=404)
         version = body.get("metadata", {}).get("resourceVersion", old["metadata"]["resourceVersion"])
@@ -266,7 +272,7 @@ class SimServer:
         resource_version: str | None = None,
     ) -> None:
         ref = (resource, namespace if resource.namespaced else "", name)
-        old = self.objects.get(ref)
+        old = self.get(*ref)
         if old is None:
             raise NotFound(f"{resource} {name} not found", status=404)
         metadata = old["metadata"]
@@ -321,14 +327,14 @@ class SimServer:
             return clone(new)  # type: ignore[no-any-return]
         self.version += 1
         new["metadata"]["resourceVersion"] = str(self.version)
-        self.objects[ref] = new
+        self._objects.setdefault(ref[0], {})[ref[1:]] = new
         self._tell(Write(user, ref[0], old, new))
         if "deletionTimestamp" in new["metadata"] and not new["metadata"].get("finalizers"):
             self._remove(user, ref)
         return clone(new)  # type: ignore[no-any-return]
 
     def _remove(self, user: str, ref: Ref) -> None:
-        gone = self.objects.pop(ref)
+        gone = self._objects[ref[0]].pop(ref[1:])
         self.version += 1
         last = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}}
         self._tell(Write(user, ref[0], last, None))
@@ -369,13 +375,13 @@ class SimApi:
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def get(self, resource: Resource, namespace: str, name: str, **_: Any) -> Object | None:
-        return self.server.get(resource, namespace if resource.namespaced else "", name)
+        return clone(self.server.get(resource, namespace if resource.namespaced else "", name))  # type: ignore[no-any-return]
 
     async def list(
         self, resource: Resource, namespace: str | None, *, labels: str = "", fields: str = ""
     ) -> list[Object]:
         assert not fields, "no field selectors here"
-        return self.server.list(resource, namespace, labels)
+        return clone(self.server.list(resource, namespace, labels))  # type: ignore[no-any-return]
 
     async def listing(self, resource: Resource, namespace: str | None, *, labels: str = "") -> Listing:
         return Listing(await self.list(resource, namespace, labels=labels), str(self.server.version))
