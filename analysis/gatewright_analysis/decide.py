@@ -92,13 +92,13 @@ def decide(
     judged = _match(results, contract, expected)
     breached = [item for item in judged if _rolls_back(item, contract)]
     if breached:
-        return _ended(Decision.ROLLBACK, breached, breached, "Rolled back")
+        return _ended(Decision.ROLLBACK, breached, breached)
     open_ = [item for item in judged if not item.satisfied]
     final = [item for item in open_ if item.status in (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
     stopping = [item for item in final if not (lenient and item.reason == Reason.LOW_TRAFFIC)]
     if stopping:
-        return _ended(Decision.HOLD, stopping, open_, "Held", contract)
+        return _ended(Decision.HOLD, stopping, open_, contract)
     waived = any(item.status is CheckStatus.WAIVED for item in judged)
     if not open_ and (waived or clock.now >= clock.duration):
         return _complete(judged, contract, lenient=lenient)
@@ -110,7 +110,7 @@ def decide(
         if lenient:
             sentence = f"Completed without proof: {_list(open_)}."
             return Outcome(Decision.PROMOTE, Reason.NOT_PROVEN, (), clip(sentence))
-        return _ended(Decision.HOLD, open_, open_, "Held", contract)
+        return _ended(Decision.HOLD, open_, open_, contract)
     left = seconds(max(0.0, clock.max_duration - clock.now))
     sentence = (
         f"Judging, {left} left at most: {_list(open_)}." if open_ else f"All checks passed, {left} left."
@@ -183,7 +183,7 @@ def _complete(judged: list[_Judged], contract: GateContractSpec, *, lenient: boo
         # A gate at which nothing had to be proven proves nothing, whatever the contract's admission let
         # through.
         sentence = (
-            "Held: no check at this gate has `require: Pass`, so nothing was proven; add one, or approve."
+            "No check at this gate has `require: Pass`, so nothing was proven; add one, or approve."
         )
         return Outcome(Decision.HOLD, Reason.NOT_PROVEN, _ids(judged), sentence)
     waived = [item for item in judged if item.status is CheckStatus.WAIVED]
@@ -199,11 +199,10 @@ def _ended(
     decision: Decision,
     because: list[_Judged],
     blocking: list[_Judged],
-    word: str,
     contract: GateContractSpec | None = None,
 ) -> Outcome:
     first = min(because, key=lambda item: (_RANK.get(item.reason, len(_RANK)), item.check.id))
-    text = f"{word}: {_list(because)}."
+    text = f"{_list(because)}."
     if contract is not None:
         text += " " + _way_out(because, contract)
     return Outcome(decision, Reason(first.reason), _ids(blocking), clip(text))

@@ -19,6 +19,8 @@ async def login(configuration: Configuration, kubeconfig: Path | None) -> None:
 
     A service account's token is read anew every minute by the client itself.
     """
+    if kubeconfig is not None:
+        _demand_file(kubeconfig)
     try:
         if kubeconfig is None:
             kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -36,3 +38,9 @@ async def login(configuration: Configuration, kubeconfig: Path | None) -> None:
         raise LoginError(
             f"{kubeconfig} gives neither a token nor a client certificate, or its login command failed"
         )
+
+
+def _demand_file(kubeconfig: Path) -> None:
+    # The client only logs a missing file, and then misses a key in it.
+    if not kubeconfig.is_file():
+        raise LoginError(f"there is no kubeconfig {kubeconfig}")

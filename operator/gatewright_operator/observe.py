@@ -13,12 +13,12 @@ from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.kinds.source import MetricSource
 from gatewright_analysis.ledger import ContractTooLarge, canonical_contract
-from gatewright_analysis.names import REVISION_LABEL, ROLLOUT_LABEL
+from gatewright_analysis.names import FIELD_MANAGER, REVISION_LABEL, ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.api import Api
 from gatewright_operator.apply import template_record_name
 from gatewright_operator.authorise import Authoriser
-from gatewright_operator.cache import Cache
+from gatewright_operator.cache import Cache, Writer
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.guard import guard_gap
 from gatewright_operator.ledger_store import LedgerStore
@@ -52,7 +52,7 @@ from gatewright_operator.resources import (
     VALIDATING_POLICIES,
 )
 from gatewright_operator.traffic.gateway_api import route_view
-from gatewright_operator.traffic.services import service_view
+from gatewright_operator.traffic.services import ServiceView, service_view
 from gatewright_operator.workload import (
     DeploymentView,
     ReplicaSetView,
@@ -159,18 +159,25 @@ class Observer:
         writers = self._cache.writers(HTTPROUTES, namespace, gateway.http_route)
         last = next((w for w in writers if not w.subresource), None)
         return {
-            "stable_service": service_view(world.stable_service) if world.stable_service else None,
-            "canary_service": service_view(world.canary_service) if world.canary_service else None,
+            "stable_service": self._service(world.stable_service),
+            "canary_service": self._service(world.canary_service),
             "route": route_view(
                 world.route,
                 stable=gateway.stable_service,
                 canary=gateway.canary_service,
-                last_writer=last.manager if last is not None else "an unknown writer",
+                last_writer=_other(writers),
                 written_at=datetime.fromisoformat(last.at) if last is not None and last.at else None,
             )
             if world.route
             else None,
         }
+
+    def _service(self, raw: Json | None) -> ServiceView | None:
+        if raw is None:
+            return None
+        metadata = raw["metadata"]
+        writers = self._cache.writers(SERVICES, metadata["namespace"], metadata["name"])
+        return service_view(raw, last_writer=_other(writers))
 
     def _contract(self, rollout: Rollout) -> tuple[PinnedContract | None, Problem | None]:
         name = rollout.spec.contract_ref.name
@@ -232,16 +239,19 @@ class Observer:
         return labels
 
     def _rivals(self, rollout: Rollout) -> tuple[str, ...]:
+        """Older Rollouts for the same workload; raw objects, because there may be a thousand in the namespace."""
+        ref = rollout.spec.workload_ref
         mine = (rollout.metadata.creation_timestamp, rollout.metadata.name)
         older = []
         for raw in self._cache.all(ROLLOUTS, rollout.metadata.namespace):
-            if raw["metadata"]["uid"] == rollout.metadata.uid:
+            metadata, theirs = raw["metadata"], raw["spec"]["workloadRef"]
+            if metadata["uid"] == rollout.metadata.uid or theirs["name"] != ref.name:
                 continue
-            other = Rollout.model_validate(raw)
-            same = other.spec.workload_ref == rollout.spec.workload_ref
-            theirs = (other.metadata.creation_timestamp, other.metadata.name)
-            if same and theirs[0] is not None and mine[0] is not None and theirs < mine:
-                older.append(other.metadata.name)
+            if theirs.get("kind", ref.kind) != ref.kind:
+                continue
+            age = datetime.fromisoformat(metadata["creationTimestamp"])
+            if mine[0] is not None and (age, metadata["name"]) < mine:
+                older.append(metadata["name"])
         return tuple(sorted(older))
 
     async def _replica_sets(
@@ -257,7 +267,12 @@ class Observer:
             and deployment.revision != status.stable.revision
         )
         closing = status.phase in (Phase.PROMOTING, Phase.RESTORING) and deployment.settled and not has_canary
-        if not (status.phase is None or starting or closing):
+        turned = (
+            status.phase is Phase.PROMOTING
+            and status.canary is not None
+            and deployment.revision != status.canary.revision
+        )
+        if not (status.phase is None or starting or closing or turned):
             return None
         labels = ",".join(f"{k}={v}" for k, v in deployment.selector.items())
         raws = await self._api.list(REPLICASETS, deployment.namespace, labels=labels)
@@ -349,6 +364,12 @@ class Observer:
             return False
         raw = await self._api.get(NAMESPACES, "", rollout.metadata.namespace)
         return raw is None or "deletionTimestamp" in raw["metadata"]
+
+
+def _other(writers: tuple[Writer, ...]) -> str:
+    """Who beside us wrote last. Times are known to the second: ours may seem to be the last of two."""
+    found = (w.manager for w in writers if not w.subresource and w.manager != FIELD_MANAGER)
+    return next(found, "an unknown writer")
 
 
 def _label(obj: Json, name: str) -> str:

@@ -7,6 +7,7 @@ from gatewright_analysis.names import GATED_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
+from gatewright_operator.errors import NotFound
 from gatewright_operator.plan.adopt import serving
 from gatewright_operator.plan.marks import unmark
 from gatewright_operator.posting import Recorder
@@ -32,9 +33,12 @@ async def release_orphans(api: Api, cache: Cache, recorder: Recorder, namespace:
         body: Json = {"metadata": {"labels": {GATED_LABEL: None}, "annotations": dict(change.annotations)}}
         if change.paused is False:
             body["spec"] = {"paused": None}
-        written = await api.patch(
-            DEPLOYMENTS, namespace, view.name, body, resource_version=view.resource_version
-        )
+        try:
+            written = await api.patch(
+                DEPLOYMENTS, namespace, view.name, body, resource_version=view.resource_version
+            )
+        except NotFound:
+            continue  # It went too, as when its namespace is deleted.
         cache.drop(DEPLOYMENTS, written)
         if view.paused and change.paused is None:
             recorder.event(

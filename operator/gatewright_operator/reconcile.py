@@ -70,6 +70,9 @@ class Reconciler:
                 return await self._run(key)
             case "source":
                 return await self._ticker.health.check(key.name, self._clock())
+            case "workload":
+                await release_orphans(self._api, self._cache, self._recorder, key.namespace)
+                return None
 
     async def _rollout(self, key: Key) -> float | None:
         for _ in range(MAX_TRANSITIONS):

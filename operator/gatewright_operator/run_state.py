@@ -1,5 +1,7 @@
 """What one run has seen so far: a collector and a monitor per counted check, facts about pods for the others."""
 
+import asyncio
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
@@ -26,6 +28,8 @@ from gatewright_operator.sources import Sources
 
 Json = dict[str, Any]
 
+CATCH_UP_SECONDS = 0.25
+"""Until the next look while a closed window could be read but was not yet."""
 GRACE_WINDOWS = 2
 """Windows after `maxDuration` in which the last closed one may still arrive; then what is missing stays missing."""
 
@@ -114,7 +118,13 @@ class RunState:
 
     def next_look(self, now: datetime) -> float:
         """Seconds until the next multiple of `interval` after t0, so that looks fall on the same times after a restart."""
+        behind = any(
+            c.collector is not None and c.fault is None and c.collector.window_pending(now.timestamp())
+            for c in self._checks
+        )
         interval = self.run.spec.clock.interval.total_seconds()
+        if behind:
+            return min(CATCH_UP_SECONDS, interval)
         since = (now - self.run.spec.clock.starts_at).total_seconds()
         return interval - since % interval
 
@@ -125,20 +135,25 @@ class RunState:
         source = self._sources.get(entry.source)
         return source.spec.producer if source is not None else ""
 
-    async def look(self, now: datetime) -> None:
-        """Reads what is new for every check; a source that fails is a fault of its own checks only."""
-        asked: dict[int, tuple[Question, ...]] = {}
-        for index, state in enumerate(self._checks):
+    async def look(self, now: datetime) -> AsyncGenerator[None, None]:
+        """Reads what is new for every check, and comes back whenever one more source has answered.
+
+        A source that fails is a fault of its own checks only, and one that hangs does not delay the others.
+        """
+        asked: dict[str, list[CheckState]] = {}
+        questions: dict[Question, None] = {}
+        for state in self._checks:
             if state.evidence.kind == "pods":
                 state.pods = await self._pod_facts(state)
-            elif (state.collector or self._connect(state)) is not None:
-                assert state.collector is not None
-                asked[index] = state.collector.questions(now.timestamp())
-        questions = tuple(dict.fromkeys(q for qs in asked.values() for q in qs))
-        answers = await self._sources.read_all(questions)
+            elif (collector := state.collector or self._connect(state)) is not None:
+                asked.setdefault(state.evidence.source or "", []).append(state)
+                questions |= dict.fromkeys(collector.questions(now.timestamp()))
         births = self._births()
-        for index in asked:
-            self._absorb(self._checks[index], answers, births, now)
+        async for name, answers in self._sources.read_each(questions):
+            for state in asked[name]:
+                # Thousands of samples after a restart: not in the way of everybody else's looks.
+                await asyncio.to_thread(self._absorb, state, answers, births, now)
+            yield
 
     def _absorb(self, state: CheckState, answers: Answers, births: dict[str, float], now: datetime) -> None:
         collector, monitor = state.collector, state.monitor

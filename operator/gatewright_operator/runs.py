@@ -6,7 +6,7 @@ operator that starts anew asks the same questions and comes to the same verdict.
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -104,7 +104,10 @@ class RunTicker:
         before = (run.spec.clock.weight_at - now).total_seconds()
         if before > 0:
             return before
-        await state.look(now)
+        async with aclosing(state.look(now)) as looks:
+            async for _ in looks:
+                if self._convicts(run, state, now):
+                    break
         delay = await self._judge(key, raw, run, rollout, state, now)
         spent = monotonic() - started
         return None if delay is None else max(0.05, delay - spent)
@@ -120,6 +123,18 @@ class RunTicker:
 
     def _pinned(self, namespace: str, run: GateRun) -> PinnedContract | None:
         return self.contract_by_digest(namespace, run.spec.rollout, run.spec.contract_digest)
+
+    def _convicts(self, run: GateRun, state: RunState, now: datetime) -> bool:
+        """A proven breach does not wait for the sources that have not answered yet; everything else does."""
+        clock = state.clock(now)
+        outcome = decide(
+            state.results(clock),
+            state.contract.spec,
+            clock,
+            expected=run.spec.checks,
+            on_inconclusive=run.spec.on_inconclusive,
+        )
+        return outcome.decision is Decision.ROLLBACK
 
     async def _judge(
         self, key: Key, raw: Json, run: GateRun, rollout: Rollout, state: RunState, now: datetime

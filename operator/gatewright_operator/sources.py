@@ -2,18 +2,18 @@
 
 import base64
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from pydantic import ValidationError
-from requests.auth import AuthBase, HTTPBasicAuth
-from requests.models import PreparedRequest
+from requests.auth import AuthBase
 
 from gatewright_analysis.evidence.model import Fault
 from gatewright_analysis.evidence.question import Answer, Question
 from gatewright_analysis.kinds.source import Auth, MetricSource, SecretKey
 from gatewright_analysis.providers.pool import ReaderPool
 from gatewright_analysis.providers.prometheus import PrometheusReader
+from gatewright_analysis.providers.transport import Bearer, basic
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
@@ -24,15 +24,6 @@ from gatewright_operator.resources import METRIC_SOURCES, SECRETS
 log = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-
-
-class _Bearer(AuthBase):
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def __call__(self, request: PreparedRequest) -> PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
 
 
 class _MissingSecret(Exception):
@@ -66,15 +57,30 @@ class Sources:
         self._connected.pop(name, None)
 
     async def read_all(self, questions: Iterable[Question]) -> dict[Question, Answer]:
-        """An answer to every question; a source that can't be connected to answers with the fault that says why."""
-        questions = tuple(questions)
-        faults: dict[str, Fault] = {}
-        for name in {q.source for q in questions}:
+        """An answer to every question, when the slowest source has answered or run out of time."""
+        answers: dict[Question, Answer] = {}
+        async for _, of_one in self.read_each(questions):
+            answers |= of_one
+        return answers
+
+    async def read_each(
+        self, questions: Iterable[Question]
+    ) -> AsyncIterator[tuple[str, dict[Question, Answer]]]:
+        """(source, its answers) as they come in; one that can't be connected to answers with the fault that says why."""
+        by_source: dict[str, list[Question]] = {}
+        for question in questions:
+            by_source.setdefault(question.source, []).append(question)
+        reachable: list[Question] = []
+        for name, asked in by_source.items():
             fault = await self._connect(name)
-            if fault is not None:
-                faults[name] = fault
-        answers = await self._pool.read_all(q for q in questions if q.source not in faults)
-        answers |= {q: faults[q.source] for q in questions if q.source in faults}
+            if fault is None:
+                reachable += asked
+            else:
+                yield name, self._counted(dict.fromkeys(asked, fault))
+        async for answers in self._pool.read_each(reachable):
+            yield next(iter(answers)).source, self._counted(answers)
+
+    def _counted(self, answers: dict[Question, Answer]) -> dict[Question, Answer]:
         for question, answer in answers.items():
             if isinstance(answer, Fault):
                 self._metrics.provider_errors.inc(source=question.source, reason=answer.reason)
@@ -114,11 +120,11 @@ class Sources:
         if auth is None:
             return None
         if auth.bearer is not None:
-            return _Bearer((await self._secret(auth.bearer)).decode().strip())
+            return Bearer((await self._secret(auth.bearer)).decode().strip())
         if auth.basic is not None:
             user = (await self._secret(auth.basic.username)).decode().strip()
             password = (await self._secret(auth.basic.password)).decode().strip()
-            return HTTPBasicAuth(user, password)
+            return basic(user, password)
         return None
 
     async def _secret(self, reference: SecretKey) -> bytes:

@@ -6,7 +6,12 @@ keeper.kill()                    # SIGKILL, as a node that dies
 keeper.ensure()                  # another process, which waits for the dead one's Lease to end
 """
 
+import re
 import signal
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from devcluster import Instance
 from devcluster.install import Operator, start_operator, wait_until_ready
@@ -15,7 +20,16 @@ LEASE_SECONDS = 5.0
 """Short, so that a successor takes over soon; long enough that a busy machine renews in time."""
 ARGS = ("--lease-seconds", f"{LEASE_SECONDS:g}")
 NAME = "operator"
+SECOND = "operator-two"
 READY_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Second:
+    """Another operator beside the first."""
+
+    operator: Operator
+    wait_until_leading: Callable[[], None]
 
 
 class OperatorKeeper:
@@ -57,3 +71,33 @@ class OperatorKeeper:
         if self.is_running:
             self.cluster.kill_part(NAME, signal.SIGCONT)
             self.cluster.kill_part(NAME, signal.SIGTERM, wait_seconds=30.0)
+
+    def freeze(self) -> None:
+        """SIGSTOP: as a machine that stands still and knows nothing of it."""
+        self.cluster.kill_part(NAME, signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """SIGCONT."""
+        self.cluster.kill_part(NAME, signal.SIGCONT)
+
+    def has_given_up(self) -> bool:
+        """Whether it knows that it leads no more: it says so, or has ended itself. AssertionError while it is silent."""
+        assert self._operator is not None
+        if not self.is_running:
+            return True
+        try:
+            with urllib.request.urlopen(f"{self._operator.url}/metrics", timeout=5) as answer:
+                text = answer.read().decode()
+        except OSError as error:
+            raise AssertionError(f"the operator does not answer: {error}") from error
+        found = re.search(r"^gatewright_leading (\S+)$", text, re.MULTILINE)
+        return found is not None and float(found[1]) == 0
+
+    @contextmanager
+    def second(self) -> Iterator[Second]:
+        """One more operator, which waits for the Lease; it is ended with the block."""
+        operator = start_operator(self.cluster, name=SECOND, args=ARGS)
+        try:
+            yield Second(operator, lambda: wait_until_ready(self.cluster, operator, seconds=READY_SECONDS))
+        finally:
+            self.cluster.kill_part(SECOND, signal.SIGTERM, wait_seconds=30.0)

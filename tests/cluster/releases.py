@@ -53,6 +53,7 @@ __all__ = [
     "deployment",
     "gate",
     "http_route",
+    "in_hours",
     "lost",
     "rollout",
     "service",
@@ -118,10 +119,10 @@ class Release(Objects):
         """The user's own Deployment."""
         return self.get("deployment", "checkout")
 
-    def release(self, *, who: Path | None = None, **env: str) -> None:
+    def release(self, **env: str) -> None:
         """A new template: environment variables of the sample service, as a developer sets them."""
         pairs = [f"{key}={value}" for key, value in env.items()]
-        answer = self.kubectl("set", "env", "deployment/checkout", *pairs, who=who or self.developer)
+        answer = self.kubectl("set", "env", "deployment/checkout", *pairs, who=self.developer)
         assert answer.ok, answer.err
 
     def phase(self, *phases: str, timeout: float = 90.0, step: int | None = None) -> Any:
@@ -202,7 +203,7 @@ class Release(Objects):
     def version_of(pod: Any) -> str:
         """The version that a pod of the sample service was started as."""
         env = {e["name"]: e.get("value", "") for e in pod["spec"]["containers"][0]["env"]}
-        return env["VERSION"]
+        return str(env["VERSION"])
 
     def answer(self, kind: str, written: Answer) -> Any:
         """Waits for what the operator says to a review or an order, as `review` or `order` wrote it."""

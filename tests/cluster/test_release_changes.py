@@ -1,6 +1,7 @@
 """The template changes in the middle of a release, or somebody else changes what the release rests on."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -174,7 +175,7 @@ def test_of_two_rollouts_for_one_deployment_the_older_one_gates_it(
 
     def refused() -> bool:
         status = shop.get("rollouts", "checkout-too").get("status", {})
-        stalled = next((c for c in status.get("conditions", ()) if c["type"] == "Stalled"), {})
+        stalled: Any = next((c for c in status.get("conditions", ()) if c["type"] == "Stalled"), {})
         assert stalled.get("reason") == "WorkloadClaimed", f"conditions: {status.get('conditions')}"
         return bool(stalled["status"] == "True" and "Rollout checkout is older" in stalled["message"])
 
@@ -240,11 +241,13 @@ def test_a_pin_that_another_writer_took_off_costs_the_canary_its_traffic(
         shop.release(**GOOD)
         shop.phase("Progressing", step=1)
         patch = json.dumps({"spec": {"selector": {"app": "checkout", "pod-template-hash": None}}})
-        answer = shop.kubectl("patch", "service", "checkout", "--type=merge", "-p", patch)
+        answer = shop.kubectl(
+            "patch", "service", "checkout", "--type=merge", "-p", patch, "--field-manager=other-tool"
+        )
         assert answer.ok, answer.err
         status = shop.phase("Held")
     assert status["hold"]["reason"] == "RouteContested"
-    assert "the selector of the stable Service" in status["hold"]["message"]
+    assert "other-tool changed the selector of the stable Service" in status["hold"]["message"]
     assert shop.weights() == (100, 0)
     pinned = shop.get("service", "checkout")["spec"]["selector"]
     assert pinned.keys() == {"app", "pod-template-hash"}, f"the pin was not put back: {pinned}"

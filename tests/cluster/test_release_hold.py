@@ -49,7 +49,9 @@ def test_an_approval_by_the_right_person_goes_on_to_the_end(held: Release, as_us
     status = held.get("gatereviews.gatewright.dev", answer.json["metadata"]["name"])["status"]
     assert status["outcome"] == "Accepted"
     kinds = held.kinds()
-    assert kinds.index("Review") < kinds.index("Promoted"), "the waiver stands in the ledger before its effect"
+    assert kinds.index("Review") < kinds.index("Promoted"), (
+        "the waiver stands in the ledger before its effect"
+    )
     held.verify_ledger()
 
 
@@ -68,7 +70,9 @@ def test_requested_changes_keep_it_held_with_the_note(held: Release, as_user: Pe
     answer = held.review("RequestChanges", who=reviewer, reason="cache the price list first")
     assert answer.ok, answer.err
     eventually(
-        lambda: "cache the price list first" in held.status["hold"].get("note", ""), 20, "the note stands in the hold"
+        lambda: "cache the price list first" in held.status["hold"].get("note", ""),
+        20,
+        "the note stands in the hold",
     )
     assert held.status["phase"] == "Held"
 
@@ -82,7 +86,10 @@ def test_a_review_in_the_name_of_somebody_else_is_refused(held: Release, as_user
 
 
 def test_a_person_without_the_verb_is_refused(held: Release, as_user: Person) -> None:
-    stranger = as_user("stranger-a", rules=[{"apiGroups": ["gatewright.dev"], "resources": ["*"], "verbs": ["get", "list", "create"]}])
+    stranger = as_user(
+        "stranger-a",
+        rules=[{"apiGroups": ["gatewright.dev"], "resources": ["*"], "verbs": ["get", "list", "create"]}],
+    )
     answer = held.review("Approve", who=stranger)
     assert not answer.ok
     assert "approve" in answer.err

@@ -53,7 +53,9 @@ def test_every_weight_stood_in_the_ledger_before_it_was_written(
         assert [e["body"]["weight"] for e in entries] == [50]
         route = shop.get("httproute", "checkout")
         mark = route["metadata"]["annotations"]["gatewright.dev/decision"]
-        assert mark == shop.get("deployment", "checkout")["metadata"]["annotations"]["gatewright.dev/decision"]
+        assert (
+            mark == shop.get("deployment", "checkout")["metadata"]["annotations"]["gatewright.dev/decision"]
+        )
         assert mark.startswith(entries[0]["key"]["revision"])
         shop.phase("Idle")
     shop.verify_ledger()
@@ -66,7 +68,9 @@ def test_bytes_of_others_on_the_users_objects_are_the_same_afterwards(
 
     def foreign(kind: str, name: str) -> object:
         obj = shop.get(kind, name)
-        metadata = {k: v for k, v in obj["metadata"].items() if k in ("labels", "annotations", "ownerReferences")}
+        metadata = {
+            k: v for k, v in obj["metadata"].items() if k in ("labels", "annotations", "ownerReferences")
+        }
         metadata["annotations"] = {
             k: v
             for k, v in metadata.get("annotations", {}).items()
@@ -75,7 +79,12 @@ def test_bytes_of_others_on_the_users_objects_are_the_same_afterwards(
         spec = {k: v for k, v in obj["spec"].items() if k != "template"}
         return metadata, spec
 
-    objects = [("deployment", "checkout"), ("service", "checkout"), ("service", "checkout-canary"), ("httproute", "checkout")]
+    objects = [
+        ("deployment", "checkout"),
+        ("service", "checkout"),
+        ("service", "checkout-canary"),
+        ("httproute", "checkout"),
+    ]
     before = {o: foreign(*o) for o in objects}
     with shop.traffic():
         shop.release(VERSION="v2")

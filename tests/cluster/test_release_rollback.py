@@ -36,7 +36,9 @@ def test_a_breach_at_any_step_goes_back_to_stable(
     cluster: Instance, operator: Operator, namespace: str, step: int
 ) -> None:
     """The version turns bad when its gate has begun: at the first step or the last."""
-    spec = contract([check(), check("pods-healthy", limit=None, evidence=[{"stages": ["Canary"], "pods": {}}])])
+    spec = contract(
+        [check(), check("pods-healthy", limit=None, evidence=[{"stages": ["Canary"], "pods": {}}])]
+    )
     for one in spec["spec"]["checks"]:
         if one["limit"] is None:
             del one["limit"]
@@ -55,7 +57,11 @@ def test_a_subtler_failure_is_convicted_against_stable(
     spec = contract([check(versusStable={"maxRatio": 1.25})])
     gate = {"warmup": "1s", "duration": "20s", "maxDuration": "40s", "window": "2s", "interval": "1s"}
     shop = Release.create(
-        cluster, namespace, steps=[{"setWeight": 50}, {"gate": gate}], contract_spec=spec, env={"ERROR_RATE": "0.01"}
+        cluster,
+        namespace,
+        steps=[{"setWeight": 50}, {"gate": gate}],
+        contract_spec=spec,
+        env={"ERROR_RATE": "0.01"},
     )
     with shop.traffic(rate=300):
         shop.release(VERSION="v2", ERROR_RATE="0.15")
@@ -82,20 +88,22 @@ def test_a_canary_that_can_not_start_takes_no_traffic_and_no_stable_pod(
 ) -> None:
     shop = Release.create(cluster, namespace, progressDeadline="8s")
     before = shop.stable_pods()
-    answer = shop.kubectl(
-        "set", "image", "deployment/checkout", "app=shop/missing:v2", who=shop.developer
-    )
+    answer = shop.kubectl("set", "image", "deployment/checkout", "app=shop/missing:v2", who=shop.developer)
     assert answer.ok, answer.err
     status = shop.phase("Held")
     assert status["hold"]["reason"] == "ProgressDeadlineExceeded"
     assert shop.weights() == (100, 0)
     assert shop.stable_pods() == before
     eventually(
-        lambda: shop.get("deployment", "checkout-canary")["spec"]["replicas"] == 0, 10, "the canary is scaled to 0"
+        lambda: shop.get("deployment", "checkout-canary")["spec"]["replicas"] == 0,
+        10,
+        "the canary is scaled to 0",
     )
 
 
-def test_traffic_is_home_soon_after_the_verdict(cluster: Instance, operator: Operator, namespace: str) -> None:
+def test_traffic_is_home_soon_after_the_verdict(
+    cluster: Instance, operator: Operator, namespace: str
+) -> None:
     shop = Release.create(cluster, namespace)
     with shop.traffic():
         shop.release(VERSION="v2", ERROR_RATE="0.9")

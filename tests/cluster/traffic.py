@@ -29,7 +29,8 @@ class Traffic:
 
     def report(self) -> LoadReport:
         """What came of the requests so far."""
-        return self._call(self._read())
+        report: LoadReport = self._call(self._read())
+        return report
 
     def _call(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=30)

@@ -389,7 +389,7 @@ async def test_calls_are_counted_by_what_became_of_them(server: Server, tmp_path
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, "cannot log in"),
+        (None, "there is no kubeconfig"),
         ("not: a kubeconfig", "cannot log in"),
         ("{", "cannot log in"),
         ("- a list", "cannot log in"),

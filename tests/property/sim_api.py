@@ -302,7 +302,8 @@ class Call:
 class Client:
     """What one operator process sees of the server: the interface of `gatewright_operator.api.Api`.
 
-    `before` is awaited ahead of each write and `after` behind it; either may raise what the network or a crash would.
+    `before` is awaited ahead of each write, `after` behind each that changed something; either may raise what the network
+    or a crash would.
     """
 
     def __init__(
@@ -398,7 +399,8 @@ class Client:
         self.writes.append(call)
         if self.before is not None:
             await self.before(call)
+        version = self._server.version
         answer = send()
-        if self.after is not None:
+        if self.after is not None and self._server.version != version:
             await self.after(call)
         return answer

@@ -32,10 +32,9 @@ from gatewright_operator.resources import (
     Resource,
 )
 from gatewright_operator.workload import revision_of
-from tests.property import sim_objects as objects
 from tests.property.sim_api import OPERATOR, Change, Object
 from tests.property.sim_objects import CANARY, NAME, NAMESPACE
-from tests.property.sim_world import OVERRIDER, REVISIONS, World, paused, ready
+from tests.property.sim_world import OVERRIDER, REVISIONS, World, paused, ready, version_of
 
 PROPAGATION = timedelta(seconds=3)
 MARKS = (DECISION, CHANGED_BY, IN_FLIGHT, PINNED)
@@ -136,7 +135,7 @@ class Invariants:
         behind = self.world.backend_pods(NAME)
         assert behind or self.world.deployment() is None, "the stable Service has no ready pod"
         for pod in behind:
-            revision = revision_of({"spec": {"template": _as_template(pod)}})
+            revision = version_of(pod)
             assert revision in self._may_serve(), f"{pod['metadata']['name']} of {revision} is behind the stable Service"
         route = self.world.api.get(HTTPROUTES, NAMESPACE, NAME)
         if route is None or self.world.canary_weight() == 0:
@@ -159,7 +158,7 @@ class Invariants:
         assert pod is not None
         ours = ROLLOUT_LABEL in pod["metadata"]["labels"]
         if change.before is None:
-            revision = revision_of({"spec": {"template": _as_template(pod)}})
+            revision = version_of(pod)
             assert ours or revision in self.promoted, f"a pod of {revision} started, which nobody has promoted"
         ending = change.after is not None and "deletionTimestamp" in change.after["metadata"]
         if ending and change.before is not None and ready(change.before):
@@ -172,7 +171,7 @@ class Invariants:
             deployment = self.world.deployment()
             if rollout is None or deployment is None or rollout.status.stable is None:
                 return
-            revision = revision_of({"spec": {"template": _as_template(pod)}})
+            revision = version_of(pod)
             # Something else must have been promoted, or a promoted version be on its way back.
             assert revision_of(deployment) != revision and revision_of(deployment) in self.promoted, (
                 f"{name} of {revision} serves, and ended before anything was promoted"
@@ -185,8 +184,8 @@ class Invariants:
             )
 
     def _gateway(self) -> bool:
-        rollout = self.world.rollout()
-        return rollout is None or rollout.spec.traffic.gateway_api is not None
+        raw = self.world.api.get(ROLLOUTS, NAMESPACE, NAME)
+        return raw is None or "gatewayAPI" in raw["spec"]["traffic"]
 
     # The user's Deployment
 
@@ -370,9 +369,3 @@ class Invariants:
         said = self.world.api.all(GATE_REVIEWS) + self.world.api.all(GATE_ORDERS)
         return [o for o in said if o["spec"]["revision"] == revision]
 
-
-def _as_template(pod: Object) -> Object:
-    """The template that a pod was made from."""
-    labels = {k: v for k, v in pod["metadata"]["labels"].items()}
-    template = objects.template("any")
-    return {"metadata": {**template["metadata"], "labels": labels}, "spec": pod["spec"]}

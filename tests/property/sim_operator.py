@@ -90,6 +90,7 @@ class Process:
         self.recorder = Recorder()
         self._intake = Intake(self.cache, self.queue, Metrics())  # type: ignore[arg-type]  # a queue in simulated time
         self._check_idempotent = check_idempotent
+        self._failed = False
         self.reconciler = Reconciler(
             api=self.client,  # type: ignore[arg-type]  # plays the Api
             cache=self.cache,
@@ -126,6 +127,7 @@ class Process:
                 continue
             worked += 1
             assert worked < HOT, f"{key} is reconciled again and again without end: {self._where()}"
+            self._failed = True
             try:
                 seconds = await self.reconciler(key)
             except Conflict:
@@ -133,18 +135,18 @@ class Process:
             except ApiError:
                 self.queue.add_after(key, 0.5)
             else:
+                self._failed = False
                 if seconds is not None:
                     self.queue.add_after(key, seconds)
-                if self._check_idempotent and key == KEY:
-                    await self.assert_nothing_left()
             self.sync()
+        if worked and self._check_idempotent:
+            await self.assert_nothing_left()
         return worked > 0
 
     async def assert_nothing_left(self) -> None:
         """Planning again right after a plan was carried out asks for no further write."""
-        self.sync()
         raw = self.cache.get(ROLLOUTS, NAMESPACE, NAME)
-        if raw is None:
+        if raw is None or self._failed:
             return
         _, snapshot = await self.reconciler._observer.observe(raw)
         again = plan(snapshot)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from gatewright_analysis.kinds.base import format_time
@@ -96,16 +97,13 @@ class World:
 
     api: SimApi = field(init=False)
     now: datetime = START
-    weight_seen_at: datetime | None = None
-    """Last moment at which the route gave the canary a share."""
-    lost: list[str] = field(default_factory=list)
-    """Requests that met nobody, or the wrong version: sentences."""
+    _parsed: tuple[Object | None, Rollout | None] = (None, None)
 
     def __post_init__(self) -> None:
         self.api = SimApi(lambda: self.now, admit=admit)
 
     def fork(self) -> "World":
-        other = World(now=self.now, weight_seen_at=self.weight_seen_at)
+        other = World(now=self.now)
         other.api = self.api.fork(lambda: other.now)
         return other
 
@@ -139,7 +137,9 @@ class World:
 
     def rollout(self) -> Rollout | None:
         raw = self.api.get(ROLLOUTS, NAMESPACE, NAME)
-        return Rollout.model_validate(raw) if raw is not None else None
+        if raw is not None and self._parsed[0] is not raw:
+            self._parsed = (raw, Rollout.model_validate(raw))
+        return self._parsed[1] if raw is not None else None
 
     def push(self, version: str, *, user: str = DEVELOPER) -> None:
         """A new template, as `kubectl set image` or a GitOps sync would write it."""
@@ -234,9 +234,7 @@ class World:
             index = segment_index(NAME, raw["metadata"]["name"])
             assert index is not None
             segments.append(Segment.of(index, raw.get("data"), sealed=bool(raw.get("immutable"))))
-        ledger = Ledger.read(segments)
-        assert ledger.broken is None, f"the ledger does not verify: {ledger.broken}"
-        return ledger.entries
+        return _verified(tuple(segments))
 
     def pods(self, selector: dict[str, str] | None = None) -> list[Object]:
         wanted = ",".join(f"{k}={v}" for k, v in (selector or {}).items())
@@ -403,6 +401,18 @@ class World:
         conditions = [{"type": kind} | seen for kind in ("Accepted", "ResolvedRefs")]
         status = {"parents": [{"conditions": conditions}]}
         self.api.patch("gateway-controller", HTTPROUTES, NAMESPACE, NAME, {"status": status}, "status")
+
+
+@lru_cache(maxsize=256)
+def _verified(segments: tuple[Segment, ...]) -> tuple[Entry, ...]:
+    ledger = Ledger.read(segments)
+    assert ledger.broken is None, f"the ledger does not verify: {ledger.broken}"
+    return ledger.entries
+
+
+def version_of(pod: Object) -> str:
+    """The revision that a pod runs."""
+    return REVISIONS[pod["spec"]["containers"][0]["image"].rpartition(":")[2]]
 
 
 def ready(pod: Object) -> bool:

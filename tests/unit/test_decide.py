@@ -159,7 +159,7 @@ class TestHold:
     def test_the_sentence_says_why_what_would_change_it_and_by_when(self) -> None:
         low = result("errors", "below_threshold", Reason.LOW_TRAFFIC)
         assert decided(good(errors=low), 1200).message == (
-            "Held: errors: errors is below_threshold. A person's approval promotes it, a rejection rolls it "
+            "errors: errors is below_threshold. A person's approval promotes it, a rejection rolls it "
             "back, a Retry gathers more evidence for this step; without either within 24 h, it stays held."
         )
 

@@ -149,6 +149,22 @@ def test_the_first_listing_fills_the_cache_and_wakes_everything_at_once() -> Non
     run(main())
 
 
+def test_a_gated_deployment_that_no_rollout_names_is_looked_at_when_the_cache_is_filled() -> None:
+    """Its Rollout was deleted while no operator watched: no event will ever tell."""
+
+    async def main() -> None:
+        world = World()
+        world.api.store(ROLLOUTS, rollout(0))
+        for name, gated in (("checkout-web", "true"), ("left", "true"), ("left-canary", "canary")):
+            deployment = obj(name, 0)
+            deployment["metadata"]["labels"] = {"gatewright.dev/gated": gated}
+            world.api.store(DEPLOYMENTS, deployment)
+        await world.resync().fill()
+        assert await world.due() == {CHECKOUT, Key("workload", "shop", "left")}
+
+    run(main())
+
+
 def test_a_relist_finds_what_was_deleted_and_changed_while_nobody_watched() -> None:
     async def main() -> None:
         world = World()

@@ -105,7 +105,7 @@ def test_a_kubeconfig_that_is_not_there_ends_it_with_one_line(tmp_path: Path) ->
     )
     assert ran.returncode == 1
     (line,) = ran.stderr.splitlines()
-    assert "cannot log in with the kubeconfig" in json.loads(line)["error"]
+    assert "there is no kubeconfig" in json.loads(line)["error"]
 
 
 def test_help_is_given_without_the_planner_being_loaded(capsys: pytest.CaptureFixture[str]) -> None:

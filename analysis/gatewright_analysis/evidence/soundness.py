@@ -122,7 +122,7 @@ class Soundness:
                 f"{missing} should have traffic, but {names} has no series for it, only for the other arm",
             )
         return Fault(
-            Reason.NO_DATA, f"{names} has no series for {missing}: is it scraped, is the name right?"
+            Reason.NO_DATA, f"{names} has no series for {missing}: check its name, and that it is scraped"
         )
 
     def _label_absent(self) -> Fault | None:

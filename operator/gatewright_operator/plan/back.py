@@ -56,10 +56,10 @@ def _traffic_home(d: Draft) -> bool:
         recorded = d.stable.replicas
         grow = {"replicas": recorded} if deployment.replicas < recorded else {}
         d.decide(mark, required=False, **grow)
-    moved = False
+    moved = marked = False
     if d.spec.traffic.gateway_api is not None and s.route is not None:
         if s.route.canary_percent > 0 or s.route.canary_weight != 0 or s.route.decision != mark:
-            moved = s.route.canary_percent > 0
+            moved, marked = s.route.canary_percent > 0, True
             stable_weight, canary_weight = s.route.weights_for(0)
             d.do(SetRoute(stable_weight, canary_weight, mark))
     elif s.canary is not None and s.canary.replicas > 0:
@@ -68,7 +68,8 @@ def _traffic_home(d: Draft) -> bool:
     if moved or d.status.weight.desired != 0 or d.status.weight.since is None:
         d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
         return True
-    return d.now < d.status.weight.since + PROPAGATION
+    # A mark that was only just written must be seen before it can be taken off.
+    return marked or d.now < d.status.weight.since + PROPAGATION
 
 
 def canary_gone(d: Draft) -> bool:

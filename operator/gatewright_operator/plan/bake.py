@@ -1,5 +1,6 @@
 """Phase Baking: after 100 %, the promoted pods are watched; a breach restores the version before, silence never does."""
 
+from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import Phase
 from gatewright_analysis.reasons import Reason
@@ -18,7 +19,10 @@ def begin_bake(d: Draft) -> Plan:
     if d.spec.bake is None:
         return complete(d, f"{d.stable.revision} is promoted and serves all traffic.")
     d.set(phase=Phase.BAKING)
-    d.say(Reason.BAKING, f"{d.stable.revision} serves all traffic; baking for {d.spec.bake.duration}.")
+    d.say(
+        Reason.BAKING,
+        f"{d.stable.revision} serves all traffic; baking for {format_duration(d.spec.bake.duration)}.",
+    )
     return d.again()
 
 
@@ -62,7 +66,11 @@ def _begin_run(d: Draft) -> Plan:
         return complete(
             d, "The pinned contract cannot be read; absence of data never reverts a finished release."
         )
-    judged = next((r.spec.images for r in d.s.runs.values() if r.spec.step != "bake" and r.spec.images), ())
+    # Of this attempt: who retries a bake has seen that the tag moved, and wants what runs now to be judged.
+    gates = (
+        r.spec for r in d.s.runs.values() if r.spec.step != "bake" and r.spec.attempt == d.status.attempt
+    )
+    judged = next((spec.images for spec in gates if spec.images), ())
     by_container = {i.container: i.digest for i in judged if i.digest}
     changed = [
         (c, digest)

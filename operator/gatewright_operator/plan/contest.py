@@ -17,7 +17,9 @@ def contested(d: Draft) -> Plan | None:
         ("stable", s.stable_service, pinned_selector(originals.stable_selector, d.stable.pod_template_hash)),
         ("canary", s.canary_service, canary_selector(s.rollout.metadata.name, d.canary.revision)),
     )
-    lost = [(which, wanted) for which, view, wanted in pins if view is not None and view.selector != wanted]
+    lost = [
+        (which, view, wanted) for which, view, wanted in pins if view is not None and view.selector != wanted
+    ]
     percent, allowed = s.route.canary_percent, _allowed(d)
     if not lost and percent in allowed:
         return None
@@ -26,16 +28,17 @@ def contested(d: Draft) -> Plan | None:
     d.decide(mark)
     if percent > desired or s.route.canary_weight is None:
         d.do(SetRoute(*s.route.weights_for(desired), mark))
-    for which, wanted in lost:
+    for which, _, wanted in lost:
         d.do(SetSelector("stable" if which == "stable" else "canary", wanted, mark))
     d.set(weight=WeightStatus(desired=desired, actual=desired, since=d.now))
     what = f"the selector of the {lost[0][0]} Service" if lost else f"the canary's weight, to {percent}"
+    writer = lost[0][1].last_writer if lost else s.route.last_writer
     if d.status.phase is Phase.HELD:
         return d.done()
     return hold_without_verdict(
         d,
         Reason.ROUTE_CONTESTED,
-        f"{s.route.last_writer} changed {what}. The weight is {desired} now; make that writer leave it alone, then retry.",
+        f"{writer} changed {what}. The weight is {desired} now; make that writer leave it alone, then retry.",
     )
 
 

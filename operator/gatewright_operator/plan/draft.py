@@ -71,6 +71,12 @@ class Draft:
         """The step's name in runs, reviews and ledger: its index, or `bake` after 100 %."""
         return "bake" if self.status.phase is Phase.BAKING else str(self.status.current_step)
 
+    def step_name(self) -> str:
+        """The step as people count: `step 2 of 4`."""
+        if self.step_key() == "bake":
+            return "the bake"
+        return f"step {self.status.current_step + 1} of {len(self.spec.steps)}"
+
     def do(self, *actions: Action) -> None:
         self.actions.extend(actions)
 

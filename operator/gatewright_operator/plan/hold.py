@@ -59,7 +59,8 @@ def _approve(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
         heard.refuse(d, Reason.NOT_HELD, "There is no verdict to waive in this hold; retry it or abort.")
         return d.again()
     d.record(heard.entry(d))
-    message = f"{heard.person} approved step {hold.step} of {d.canary.revision} against {', '.join(hold.blocking)}: {heard.why}"
+    where = "the bake" if hold.step == "bake" else d.step_name()
+    message = f"{heard.person} approved {where} of {d.canary.revision} against {', '.join(hold.blocking)}: {heard.why}"
     heard.accept(d, Reason.APPROVED, message)
     d.set(phase=Phase.BAKING if hold.step == "bake" else Phase.PROGRESSING, hold=None, progress_at=d.now)
     d.say(Reason.APPROVED, message)
@@ -83,9 +84,8 @@ def _retry(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
     """The held step again, as a new attempt: from the weight that leads to it, with the evidence so far pooled."""
     d.record(heard.entry(d))
     attempt = max(d.status.attempt, d.s.memory.attempts.get(d.canary.revision, 0)) + 1
-    message = (
-        f"{heard.person} retries step {hold.step} of {d.canary.revision}, attempt {attempt}: {heard.why}"
-    )
+    where = "the bake" if hold.step == "bake" else d.step_name()
+    message = f"{heard.person} retries {where} of {d.canary.revision}, attempt {attempt}: {heard.why}"
     heard.accept(d, Reason.RETRIED, message)
     if hold.step == "bake":
         d.set(phase=Phase.BAKING, attempt=attempt, hold=None, run="", progress_at=d.now)

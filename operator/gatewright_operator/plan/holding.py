@@ -56,5 +56,5 @@ def _held(
             deadline=d.now + timeout,
         ),
     )
-    d.say(reason, f"Held at step {step}: {message}", warning=True)
+    d.say(reason, f"Held at {d.step_name()}: {message}", warning=True)
     return d.done(timeout.total_seconds())

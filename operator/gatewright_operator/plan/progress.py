@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.contract import OnBreach
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import AfterBack, Gate, Pause, Phase, WeightStatus
@@ -84,7 +85,9 @@ def _decided(d: Draft) -> Plan | None:
     if begun is None or begun.revision != d.canary.revision:
         return None
     if begun.promoted:
-        return promote(d, Reason.PROMOTED, f"All gates passed; {d.canary.revision} is promoted.")
+        return promote(
+            d, Reason.PROMOTED, f"All gates are passed or waived; {d.canary.revision} is promoted."
+        )
     if begun.back is not None:
         d.go_back(Reason(begun.back_reason), begun.back_message, then=begun.back)
         return rolling_back(d.s, d)
@@ -166,7 +169,9 @@ def next_step(d: Draft, since: datetime | None = None) -> Plan:
     """The step after this one; after the last, promotion. `since`: when the verdict that leads here was given (default now)."""
     index = d.status.current_step + 1
     if index >= len(d.spec.steps):
-        return promote(d, Reason.PROMOTED, f"All gates passed; {d.canary.revision} is promoted.")
+        return promote(
+            d, Reason.PROMOTED, f"All gates are passed or waived; {d.canary.revision} is promoted."
+        )
     d.set(current_step=index, step_started_at=since or d.now, progress_at=since or d.now, run="")
     return _step(d)
 
@@ -175,7 +180,7 @@ def _enter_pause(d: Draft, pause: Pause) -> Plan:
     d.set(phase=Phase.PAUSED)
     d.say(
         Reason.PAUSED,
-        f"Step {d.status.current_step}: pausing at weight {d.status.weight.actual} for {pause.duration}.",
+        f"{d.step_name().capitalize()}: pausing at weight {d.status.weight.actual} for {format_duration(pause.duration)}.",
     )
     return d.done(_pause_left(d, pause))
 
@@ -206,7 +211,7 @@ def set_weight(d: Draft, weight: int) -> Plan:
         d.do(ScaleCanary(size))
     if s.canary.replicas < size or s.pods.ready < size or s.pods.total > s.canary.replicas:
         return d.wait(
-            f"Step {d.status.current_step}: waiting for {size} ready canary pods before weight {weight}.",
+            f"{d.step_name().capitalize()}: waiting for {size} ready canary pods before weight {weight}.",
             seconds=5.0,
             since=d.status.progress_at,
         )
@@ -248,7 +253,7 @@ def _canary_in_trouble(d: Draft) -> Plan | None:
         return hold_without_verdict(
             d,
             Reason.PROGRESS_DEADLINE,
-            f"The canary made no progress for {d.spec.progress_deadline}: {why}. It is scaled to 0; retry when that is mended.",
+            f"The canary made no progress for {format_duration(d.spec.progress_deadline)}: {why}. It is scaled to 0; retry when that is mended.",
         )
     return None
 
@@ -268,8 +273,12 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     if run is None:
         d.do(CreateRun(name, gate_spec(d, gate)))
         d.set(run=name)
-        span = f"{gate.duration}" if gate.deadline == gate.duration else f"{gate.duration} to {gate.deadline}"
-        return d.wait(f"Step {d.status.current_step}: gate at weight {d.status.weight.actual}, {span}.")
+        span = (
+            f"{format_duration(gate.duration)}"
+            if gate.deadline == gate.duration
+            else f"{format_duration(gate.duration)} to {format_duration(gate.deadline)}"
+        )
+        return d.wait(f"{d.step_name().capitalize()}: gate at weight {d.status.weight.actual}, {span}.")
     if not _bound(d, run):
         return d.wait(f"GateRun {name} belongs to another rollout; waiting until it is deleted.", seconds=5.0)
     verdict = run.status.verdict
@@ -279,7 +288,7 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     entry = _verdict_entry(d, verdict)
     match verdict.decision:
         case Decision.PROMOTE:
-            passed = f"Step {d.status.current_step} at weight {d.status.weight.actual}: {verdict.message}"
+            passed = f"{d.step_name().capitalize()} at weight {d.status.weight.actual}: {verdict.message}"
             if d.status.current_step + 1 == len(d.spec.steps):
                 d.record(entry)
                 return promote(d, Reason.PROMOTED, f"{passed} {d.canary.revision} is promoted.")

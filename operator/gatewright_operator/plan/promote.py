@@ -2,19 +2,21 @@
 
 from datetime import timedelta
 
+from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import OrderKind
-from gatewright_analysis.kinds.rollout import Phase, WeightStatus
+from gatewright_analysis.kinds.rollout import AfterBack, Phase, WeightStatus
 from gatewright_analysis.names import IN_FLIGHT, PINNED
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetSelector
 from gatewright_operator.plan.adopt import as_stable, serving
-from gatewright_operator.plan.back import canary_gone, route_to_rest
+from gatewright_operator.plan.back import canary_gone, rolling_back, route_to_rest
 from gatewright_operator.plan.bake import begin_bake
 from gatewright_operator.plan.draft import PROPAGATION, Draft
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.traffic.services import pinned_selector
 
 PROPAGATION_TO_THE_SECOND = PROPAGATION + timedelta(seconds=1)
 """A write's time is known to the second only."""
@@ -36,9 +38,11 @@ def promoting(s: Snapshot) -> Plan:
     deployment = s.deployment
     if deployment is None or deployment.deleting:
         return begin_restore(d, Reason.WORKLOAD_NOT_FOUND, "The Deployment is gone; clearing up.")
-    mark = d.mark("PROMOTE")
-    if deployment.paused or not deployment.in_flight:
-        d.decide(mark)
+    if deployment.revision != d.canary.revision:
+        return _another_template(d)
+    # What is un-paused and settled is through: a mark put on now would only have to come off again.
+    if deployment.paused or not (deployment.in_flight or deployment.settled):
+        d.decide(d.mark("PROMOTE"))
         _unpause(d)
         return d.again()
     heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
@@ -50,6 +54,33 @@ def promoting(s: Snapshot) -> Plan:
     if not deployment.settled:
         return _rolling(d)
     return _clear_up(d)
+
+
+def _another_template(d: Draft) -> Plan:
+    """The Deployment carries a template that nobody judged: it is never un-paused. What serves says how far we had come."""
+    s, deployment, originals = d.s, d.s.deployment, d.status.originals
+    assert deployment is not None
+    found = serving(s.replica_sets or (), deployment)
+    if found is not None and found.revision == d.canary.revision:
+        return _clear_up(d)
+    if found is None or not deployment.paused:
+        return begin_restore(
+            d,
+            Reason.HALF_ROLLED,
+            f"{deployment.revision} came in the middle of the rolling update of {d.canary.revision}.",
+        )
+    if d.spec.traffic.gateway_api is not None and originals is not None:
+        # The pin may be off already, and the canary's pods must not stand behind the stable Service.
+        pinned = pinned_selector(originals.stable_selector, d.stable.pod_template_hash)
+        if s.stable_service is not None and s.stable_service.selector != pinned:
+            d.do(SetSelector("stable", pinned, d.mark("BACK")))
+    d.set(previous=None)
+    d.go_back(
+        Reason.SUPERSEDED,
+        f"{deployment.revision} came before {d.canary.revision} was rolled out, and supersedes it.",
+        then=AfterBack.START,
+    )
+    return rolling_back(s, d)
 
 
 def _unpause(d: Draft) -> None:
@@ -88,7 +119,7 @@ def _rolling(d: Draft) -> Plan:
     if late:
         d.problem = Reason.PROGRESS_DEADLINE
         return d.wait(
-            f"The rolling update of {d.canary.revision} made no progress for {d.spec.progress_deadline}; mend it, or abort to go back to {d.stable.revision}.",
+            f"The rolling update of {d.canary.revision} made no progress for {format_duration(d.spec.progress_deadline)}; mend it, or abort to go back to {d.stable.revision}.",
             seconds=60.0,
         )
     return d.wait(

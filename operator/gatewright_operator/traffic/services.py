@@ -14,14 +14,17 @@ class ServiceView:
     resource_version: str
     selector: dict[str, str]
     decision: str
+    last_writer: str = "an unknown writer"
+    """The field manager other than ours that wrote last."""
 
 
-def service_view(obj: Json) -> ServiceView:
+def service_view(obj: Json, *, last_writer: str = "an unknown writer") -> ServiceView:
     return ServiceView(
         name=obj["metadata"]["name"],
         resource_version=obj["metadata"]["resourceVersion"],
         selector=dict(obj["spec"].get("selector") or {}),
         decision=(obj["metadata"].get("annotations") or {}).get(DECISION, ""),
+        last_writer=last_writer,
     )
 
 

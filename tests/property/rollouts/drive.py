@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from gatewright_analysis.kinds.rollout import Phase
@@ -34,10 +35,9 @@ from gatewright_operator.resources import (
     ROLLOUTS,
     SERVICES,
 )
-from gatewright_operator.workload import owned_by, revision_of
 
 from tests.property.rollouts.server import OPERATOR, Crash, Object, SimApi, Watch, Write, clone
-from tests.property.rollouts.world import CANARY, NAME, NS, Judge, SimWorld, is_canary
+from tests.property.rollouts.world import CANARY, NAME, NS, Judge, SimWorld, is_canary, version_of
 
 KEY = Key("rollout", NS, NAME)
 AT_REST = (None, "Idle", "RolledBack", "Held")
@@ -78,16 +78,27 @@ class Operator:
             clock=world.server.clock,
         )
 
+        self._due_at: datetime | None = None
+        self._saw = -1
+
     def die(self) -> None:
         """Its memory is gone, and nobody tells it anything any more."""
         self.world.server.watches.remove(self.watch)
 
-    async def reconcile(self) -> ApiError | None:
-        """Once, as a worker does; what the API server refused comes back, everything else is a defect."""
+    async def work(self) -> ApiError | None:
+        """Reconciles when something changed or the time has come that the reconciler asked for."""
+        server = self.world.server
+        if server.version == self._saw and (self._due_at is None or server.now < self._due_at):
+            return None
+        before = server.version
         try:
-            await self.reconciler(KEY)
+            seconds = await self.reconciler(KEY)
         except ApiError as error:
+            self._due_at, self._saw = server.now, -1
             return error
+        self._due_at = None if seconds is None else server.now + timedelta(seconds=seconds)
+        # What it wrote itself comes back to it as an event.
+        self._saw = before
         return None
 
     async def next_actions(self) -> tuple[Any, ...]:
@@ -242,9 +253,9 @@ class Watchdog:
         released = before["spec"].get("paused") and runs_now
         if not ours or not (released or (changed and runs_now)):
             return
-        revision = revision_of(after)
+        revision = version_of(after)
         live = [r for r in self.world.sets_of(after) if r["spec"]["replicas"] or self.world.pods_of(r)]
-        if all(revision_of(r) == revision for r in live):
+        if all(version_of(r) == revision for r in live):
             return
         last = [e for e in self.entries if e["key"]["kind"] in ("Promoted", "Restoring")]
         self.must(bool(last), f"{revision} was let go without a word in the ledger")
@@ -280,7 +291,7 @@ class Watchdog:
             self.must(bool(stable), "stable has traffic and no pods")
         if any(c for _, c in shares):
             self.must(bool(canary), "the canary has traffic and no ready pod")
-            versions = {revision_of(p) for p in canary}
+            versions = {version_of(p) for p in canary}
             self.must(len(versions) == 1, f"pods of several versions behind the canary Service: {versions}")
         kinds = {e["key"]["kind"] for e in self.flow()}
         if world.traffic == "gatewayAPI" and not {"Promoted", "Restoring"} & kinds:
@@ -352,7 +363,7 @@ class Play:
         for _ in range(seconds):
             version = self.world.server.version
             try:
-                error = await self.operator.reconcile()
+                error = await self.operator.work()
             except Crash:
                 self.restart()
             if until is not None and until():
@@ -449,7 +460,7 @@ def assert_ledger_closed(world: SimWorld) -> None:
 def serving(world: SimWorld) -> set[str]:
     """Revisions of the user's own pods."""
     return {
-        revision_of(p)
+        version_of(p)
         for p in world.server.list(PODS, NS)
         if not is_canary(p)
     }
@@ -461,7 +472,7 @@ def outcome(world: SimWorld) -> dict[str, Any]:
     return {
         "phase": world.phase,
         "serving": sorted(serving(world)),
-        "template": revision_of(world.deployment),
+        "template": version_of(world.deployment),
         "paused": bool(world.deployment["spec"].get("paused")),
         "stable": (status.get("stable") or {}).get("revision"),
         "rejected": (status.get("rejected") or {}).get("revision"),

@@ -69,7 +69,18 @@ def template(tag: str) -> Object:
 
 
 def revision(tag: str) -> str:
-    return revision_of({"spec": {"template": template(tag)}})
+    return version_of({"spec": {"template": template(tag)}})
+
+
+_VERSIONS: dict[str, str] = {}
+
+
+def version_of(obj: Object) -> str:
+    """The revision of a Deployment, a ReplicaSet or a simulated pod; templates here differ by their image alone."""
+    image = obj["spec"]["template"]["spec"]["containers"][0]["image"]
+    if image not in _VERSIONS:
+        _VERSIONS[image] = revision_of(obj)
+    return _VERSIONS[image]
 
 
 def _promote(run: GateRun) -> Decision | None:
@@ -383,7 +394,7 @@ class SimWorld:
     def _ready_pods(self) -> None:
         for pod in self.server.list(PODS, NS):
             age = self.server.now - datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
-            if "status" in pod or age < timedelta(seconds=1) or revision_of_pod(pod) in self.broken:
+            if "status" in pod or age < timedelta(seconds=1) or version_of(pod) in self.broken:
                 continue
             image = pod["spec"]["template"]["spec"]["containers"][0]["image"]
             container = {"name": "app", "image": image, "imageID": f"sha256:{image}", "ready": True}
@@ -406,7 +417,7 @@ class SimWorld:
         """Paused: heals and scales what is there. Else: the template's ReplicaSet, one pod more at a time."""
         wanted = deployment["spec"].get("replicas", 1)
         sets = self.sets_of(deployment)
-        new = next((r for r in sets if revision_of(r) == revision_of(deployment)), None)
+        new = next((r for r in sets if version_of(r) == version_of(deployment)), None)
         live = [r for r in sets if r["spec"]["replicas"] > 0]
         if deployment["spec"].get("paused"):
             if len(live) > 1:
@@ -481,7 +492,7 @@ class SimWorld:
             self._report_on(REPLICASETS, replica_set, {"replicas": len(self.pods_of(replica_set))})
         for deployment in self.server.list(DEPLOYMENTS, NS):
             sets = self.sets_of(deployment)
-            new = [r for r in sets if revision_of(r) == revision_of(deployment)]
+            new = [r for r in sets if version_of(r) == version_of(deployment)]
             ready = sum(self._ready_of(r) for r in sets)
             counts = {
                 "observedGeneration": deployment["metadata"]["generation"],
@@ -557,11 +568,6 @@ class SimWorld:
 
     def canary_percent(self) -> int:
         return max((round(100 * c / (s + c)) if s + c else 0 for s, c in self.shares()), default=0)
-
-
-def revision_of_pod(pod: Object) -> str:
-    """The revision of a simulated pod, which carries the template that it was made from."""
-    return revision_of(pod)
 
 
 def is_canary(pod: Object) -> bool:
