@@ -8,6 +8,7 @@ python -m tools.generate --check    exit 1 and name every file that is not what 
 | `crds/*.yaml` | the kinds in `gatewright_analysis.kinds` |
 | `charts/gatewright/crds-source/*.yaml` | the same, marked to outlive an uninstall of the chart |
 | `docs/reference/kinds.md` | the same |
+| `docs/reference/reasons.md` | the sentences in `gatewright_analysis.reasons` |
 | `docs/reference/command-line.md` | the commands of `gatewright_cli` |
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gatewright_analysis import crd
-from tools import reference
+from tools import reasons, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART_CRDS = Path("charts/gatewright/crds-source")
@@ -40,6 +41,7 @@ def generated() -> dict[Path, str]:
     files |= {CHART_CRDS / name: chart_copy(text) for name, text in crds.items()}
     files[Path("docs/reference/kinds.md")] = reference.kinds(crds)
     files[Path("docs/reference/command-line.md")] = reference.command_line()
+    files[Path("docs/reference/reasons.md")] = reasons.page()
     return files
 
 

@@ -182,9 +182,7 @@ def _complete(judged: list[_Judged], contract: GateContractSpec, *, lenient: boo
     if not proven and not lenient:
         # A gate at which nothing had to be proven proves nothing, whatever the contract's admission let
         # through.
-        sentence = (
-            "No check at this gate has `require: Pass`, so nothing was proven; add one, or approve."
-        )
+        sentence = "No check at this gate has `require: Pass`, so nothing was proven; add one, or approve."
         return Outcome(Decision.HOLD, Reason.NOT_PROVEN, _ids(judged), sentence)
     waived = [item for item in judged if item.status is CheckStatus.WAIVED]
     if waived:

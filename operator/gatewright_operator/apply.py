@@ -97,8 +97,8 @@ class Applier:
                         DEPLOYMENTS, world.namespace, metadata["name"], uid=metadata["uid"]
                     )
             case a.DeleteReplicaSets(sets):
-                for name, uid in sets:
-                    await self._api.delete(REPLICASETS, world.namespace, name, uid=uid)
+                for name, version in sets:
+                    await self._api.delete(REPLICASETS, world.namespace, name, resource_version=version)
             case a.StoreTemplate():
                 await self._store_template(world, action)
             case a.CreateRun():
@@ -241,8 +241,10 @@ class Applier:
             world.rollout = await self._patch(
                 ROLLOUTS, world.rollout, {"metadata": {"finalizers": wanted or None}}
             )
-        except NotFound:
-            return
+        except NotFound as error:
+            if present:
+                # Deleted since it was observed: nothing begins that nobody would end.
+                raise Conflict(error.message, status=error.status) from error
 
     async def _answer(self, world: World, action: a.Answer) -> None:
         resource = GATE_REVIEWS if action.kind == "review" else GATE_ORDERS

@@ -146,6 +146,7 @@ def deployment_view(obj: Json) -> DeploymentView:
 class ReplicaSetView:
     name: str
     uid: str
+    resource_version: str
     pod_template_hash: str
     revision: str
     template: Json
@@ -160,6 +161,7 @@ def replica_set_view(obj: Json) -> ReplicaSetView:
     return ReplicaSetView(
         name=obj["metadata"]["name"],
         uid=obj["metadata"]["uid"],
+        resource_version=obj["metadata"]["resourceVersion"],
         pod_template_hash=(obj["metadata"].get("labels") or {}).get(POD_TEMPLATE_HASH, ""),
         revision=revision_of(obj),
         template=template,

@@ -8,7 +8,7 @@
 `operator`     the cluster's real operator, leading; started on first use, replaced when a test has ended it.
 `operators`    what starts and ends that operator, for tests in which it dies.
 `api_only`     API server and CRDs, nothing else: for schema tests, ready in a few seconds.
-`namespace`    a namespace of its own in `cluster`, deleted afterwards.
+`namespace`    a namespace of its own in `cluster`, deleted afterwards; `another_namespace`: one more.
 `as_user`      `as_user("reviewer-a", roles=("gatewright-reviewer",))` → kubeconfig of that person, with those
                ClusterRoles (and `rules`) bound in `namespace`; nothing else but what everybody may.
 `shop`         that namespace and those people as one object; `gated`: with a gated Deployment in it.
@@ -18,7 +18,7 @@ Helpers are in `support.py` and `shop.py`.
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +79,30 @@ def api_only(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
         yield instance
 
 
-@pytest.fixture
-def namespace(cluster: Instance, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace named after the test; its removal is asked for, not waited for."""
+@contextmanager
+def _fresh_namespace(cluster: Instance, request: pytest.FixtureRequest, ending: str = "") -> Iterator[str]:
     # The checksum tells parameters and classes apart whose readable part is cut or the same.
     readable = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())[:40].strip("-")
-    name = f"t-{readable}-{zlib.crc32(request.node.nodeid.encode()):08x}"
+    name = f"t-{readable}-{zlib.crc32(request.node.nodeid.encode()):08x}{ending}"
     rest(cluster.kubeconfig, "POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     # A test may have deleted it itself.
     with suppress(ApiRefused):
         rest(cluster.kubeconfig, "DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def namespace(cluster: Instance, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace named after the test; its removal is asked for, not waited for."""
+    with _fresh_namespace(cluster, request) as name:
+        yield name
+
+
+@pytest.fixture
+def another_namespace(cluster: Instance, request: pytest.FixtureRequest) -> Iterator[str]:
+    """One more."""
+    with _fresh_namespace(cluster, request, "-too") as name:
+        yield name
 
 
 @pytest.fixture

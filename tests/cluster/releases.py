@@ -266,6 +266,17 @@ class Release(Objects):
         }
         return self.kubectl("create", "-f", "-", "-o", "json", who=who, manifest=body)
 
+    def spoken_reasons(self) -> set[str]:
+        """Every reason that conditions, Events, verdicts and the ledger of this release speak of."""
+        spoken = {c["reason"] for c in self.status["conditions"]}
+        spoken |= {e["reason"] for e in self.list("events") if e["involvedObject"]["kind"] == "Rollout"}
+        for entry in self.ledger():
+            body = entry["body"]
+            spoken |= {body["reason"]} if "reason" in body else set()
+            verdict = body.get("verdict", {})
+            spoken |= {one["reason"] for one in (verdict, *verdict.get("checks", ())) if one}
+        return spoken
+
     def clean_at_rest(self) -> None:
         """Nothing of a rollout is left on the user's objects: weights, selectors, marks, canary, finalizer."""
 

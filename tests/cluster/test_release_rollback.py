@@ -6,6 +6,7 @@ import pytest
 
 from devcluster import Instance
 from devcluster.install import Operator
+from gatewright_analysis.reasons import Reason
 from tests.cluster.releases import TWO_STEPS, Release, check, contract, lost
 from tests.cluster.support import eventually
 
@@ -28,6 +29,8 @@ def test_a_version_that_fails_most_requests_goes_at_once(
     shop.clean_at_rest()
     own = shop.get("deployment", "checkout")
     assert own["spec"]["paused"] is True, "the refused template stays, held"
+    unknown = shop.spoken_reasons() - {reason.value for reason in Reason}
+    assert not unknown, f"these words are not reasons of docs/reference/reasons.md: {unknown}"
     shop.verify_ledger()
 
 

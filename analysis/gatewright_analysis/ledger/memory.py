@@ -37,6 +37,7 @@ class OpenRollout:
     """Traffic was sent back before a promotion; and what was to follow."""
     back_reason: str = ""
     back_message: str = ""
+    back_cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +120,15 @@ def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         case EntryKind.PROMOTED:
             return _opened(memory, entry, promoted=True)
         case EntryKind.BACK:
+            # Also after `Promoted`: what was never un-paused can still be superseded.
             return _opened(
-                memory,
+                _at_step(memory, entry),
                 entry,
+                promoted=False,
                 back=_after(entry),
                 back_reason=str(entry.body.get("reason", "")),
                 back_message=str(entry.body.get("message", "")),
+                back_cause=str(entry.body.get("cause", "")),
             )
         case EntryKind.RESTORING:
             return _opened(_reject(memory, entry), entry, restoring=True)

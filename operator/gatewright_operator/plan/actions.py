@@ -85,7 +85,7 @@ class DeleteCanary:
 
 @dataclass(frozen=True, slots=True)
 class DeleteReplicaSets:
-    """Zero-replica ReplicaSets other than stable's, as (name, uid)."""
+    """Zero-replica ReplicaSets other than stable's, as (name, resourceVersion): one that has pods by now stays."""
 
     sets: tuple[tuple[str, str], ...]
 

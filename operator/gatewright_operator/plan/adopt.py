@@ -1,12 +1,12 @@
 """Phase none: a Rollout that has not taken its workload under guard yet, or whose status was lost."""
 
-from gatewright_analysis.kinds.rollout import AfterBack, Phase, RejectedStatus, StableStatus
+from gatewright_analysis.kinds.rollout import Phase, StableStatus
 from gatewright_analysis.names import GATED_LABEL
 from gatewright_analysis.reasons import Reason
-from gatewright_operator.plan.actions import PatchDeployment, Plan
-from gatewright_operator.plan.back import rolling_back
+from gatewright_operator.plan.actions import PatchDeployment, Plan, StoreTemplate
 from gatewright_operator.plan.checks import first_problem, user_pause
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.recover import recover
 from gatewright_operator.plan.snapshot import Problem, Snapshot
 from gatewright_operator.workload import DeploymentView, ReplicaSetView
 
@@ -41,7 +41,7 @@ def as_stable(found: ReplicaSetView, deployment: DeploymentView) -> StableStatus
 def adopting(s: Snapshot) -> Plan:
     d = Draft(s)
     if s.memory.open is not None:
-        return _recover(d)
+        return recover(d)
     if (problem := first_problem(s) or user_pause(s)) is not None:
         return refuse(d, problem)
     deployment = s.deployment
@@ -65,43 +65,9 @@ def adopting(s: Snapshot) -> Plan:
         d.entry("Adopted", revision=stable.revision, step="", attempt=0, body={"stable": stable.wire()}),
         required=True,
     )
+    # What to go back to when a template gets past the guard before any rollout.
+    d.do(StoreTemplate(stable.revision, found.template))
     if not deployment.gated:
         d.do(PatchDeployment(labels={GATED_LABEL: "true"}))
     d.say(Reason.ADOPTED, f"Deployment {deployment.name} is gated; revision {stable.revision} is stable.")
     return d.again()
-
-
-def _recover(d: Draft) -> Plan:
-    """The ledger knows of a rollout that status has forgotten: finish a promotion, else go back and begin again."""
-    begun = d.s.memory.open
-    assert begun is not None
-    d.set(
-        stable=begun.stable,
-        canary=begun.canary,
-        originals=begun.originals,
-        attempt=begun.attempt,
-        current_step=begun.step,
-        progress_at=d.now,
-    )
-    if begun.restoring:
-        d.set(
-            phase=Phase.RESTORING,
-            previous=begun.stable,
-            rejected=RejectedStatus(
-                revision=begun.revision, reason=Reason.STATUS_LOST, message="Status was lost.", at=d.now
-            ),
-        )
-        d.say(Reason.RESTORING, f"Status was lost while {begun.stable.revision} was put back. Going on.")
-        return d.again()
-    if begun.promoted:
-        d.set(phase=Phase.PROMOTING, previous=begun.stable)
-        d.say(
-            Reason.PROMOTING, f"Status was lost; the ledger says that {begun.revision} is promoted. Going on."
-        )
-        return d.again()
-    d.go_back(
-        Reason.STATUS_LOST,
-        f"Status was lost in the middle of {begun.revision}; going back to {begun.stable.revision} and starting again.",
-        then=AfterBack.START,
-    )
-    return rolling_back(d.s, d)

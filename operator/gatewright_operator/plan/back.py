@@ -45,31 +45,32 @@ def _traffic_home(d: Draft) -> bool:
     d.record(
         d.entry(
             "Back",
-            body={"reason": back.reason, "message": back.message, "then": back.then},
+            body={"reason": back.reason, "message": back.message, "then": back.then, "cause": back.cause},
         ),
         required=False,
         late=d.now - back.at > LATE_AFTER,
     )
     mark = d.mark("ROLLBACK" if back.then is AfterBack.ROLLED_BACK else "BACK")
+    # With the canary gone the marks of an earlier transition have done their work, and may be off again.
+    marked = s.rollout.status.phase is Phase.ROLLING_BACK and s.canary is None and s.pods.total == 0
     deployment = s.deployment
-    if deployment is not None:
+    if deployment is not None and not marked:
         recorded = d.stable.replicas
         grow = {"replicas": recorded} if deployment.replicas < recorded else {}
         d.decide(mark, required=False, **grow)
-    moved = marked = False
+    moved, weight = False, d.status.weight
     if d.spec.traffic.gateway_api is not None and s.route is not None:
-        if s.route.canary_percent > 0 or s.route.canary_weight != 0 or s.route.decision != mark:
-            moved, marked = s.route.canary_percent > 0, True
+        if s.route.canary_weight != 0 or (s.route.decision != mark and not marked):
+            moved = s.route.canary_percent > 0
             stable_weight, canary_weight = s.route.weights_for(0)
             d.do(SetRoute(stable_weight, canary_weight, mark))
     elif s.canary is not None and s.canary.replicas > 0:
         d.do(ScaleCanary(0))
         moved = True
-    if moved or d.status.weight.desired != 0 or d.status.weight.since is None:
+    if moved or weight.desired != 0 or weight.since is None:
         d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
         return True
-    # A mark that was only just written must be seen before it can be taken off.
-    return marked or d.now < d.status.weight.since + PROPAGATION
+    return d.now < weight.since + PROPAGATION
 
 
 def canary_gone(d: Draft) -> bool:
@@ -116,9 +117,7 @@ def _arrive(d: Draft) -> Plan:
     back = d.status.back
     assert back is not None
     unmark_if_deleting(d)
-    d.do(SetFinalizer(False))
-    revision = d.canary.revision
-    home = {"weight": WeightStatus(), "originals": None, "hold": None, "run": "", "progress_at": d.now}
+    # Before the finalizer goes: nobody comes back to write it for a Rollout that is gone.
     d.record(
         d.entry(
             "RolledBack",
@@ -126,6 +125,9 @@ def _arrive(d: Draft) -> Plan:
         ),
         required=False,
     )
+    d.do(SetFinalizer(False))
+    revision = d.canary.revision
+    home = {"weight": WeightStatus(), "originals": None, "hold": None, "run": "", "progress_at": d.now}
     match back.then:
         case AfterBack.ROLLED_BACK:
             d.set(

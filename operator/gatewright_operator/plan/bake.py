@@ -28,11 +28,8 @@ def begin_bake(d: Draft) -> Plan:
 
 def baking(s: Snapshot) -> Plan:
     d = Draft(s)
-    deployment = s.deployment
-    if deployment is None or deployment.deleting:
-        return complete(d, "The Deployment is gone; the bake ends.")
-    if deployment.revision != d.stable.revision:
-        return complete(d, f"A new template ends the bake of {d.stable.revision}.")
+    if (interruption := bake_interrupted(d)) is not None:
+        return interruption
     heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
     if heard is not None:
         d.record(heard.entry(d), required=False)
@@ -44,7 +41,7 @@ def baking(s: Snapshot) -> Plan:
     run = s.runs.get(run_name(d))
     if run is None:
         return _begin_run(d)
-    verdict = run.status.breach or run.status.verdict
+    verdict = run.status.verdict
     if verdict is None:
         return d.done((run.spec.clock.interval * 2).total_seconds() + 30.0)
     d.set(verdict=summary(verdict))
@@ -59,6 +56,21 @@ def baking(s: Snapshot) -> Plan:
             return hold(d, run, verdict)
         case Decision.PROMOTE:
             return complete(d, f"{d.stable.revision} is baked: {verdict.message}")
+
+
+def bake_interrupted(d: Draft) -> Plan | None:
+    """What ends a bake, held or not, before its verdict or a person does; None when nothing does."""
+    deployment, run = d.s.deployment, d.s.runs.get(run_name(d))
+    if deployment is None or deployment.deleting:
+        return complete(d, "The Deployment is gone; the bake ends.")
+    if deployment.revision != d.stable.revision:
+        return complete(d, f"A new template ends the bake of {d.stable.revision}.")
+    breach = run.status.breach if run is not None else None
+    if breach is None:
+        return None
+    d.set(verdict=summary(breach))
+    d.record(d.entry("Breach", cause=breach.run_id, body={"verdict": breach.wire()}), required=False)
+    return begin_restore(d, Reason(breach.reason), breach.message)
 
 
 def _begin_run(d: Draft) -> Plan:
@@ -94,7 +106,6 @@ def _begin_run(d: Draft) -> Plan:
 
 def complete(d: Draft, message: str) -> Plan:
     """The release is over. The version that serves is stable; nothing of the rollout is left but its records."""
-    answer_late_ones(d)
     d.record(d.entry("Completed", body={"message": message}), required=False)
     d.set(
         phase=Phase.IDLE,
@@ -106,5 +117,6 @@ def complete(d: Draft, message: str) -> Plan:
         originals=None,
         progress_at=d.now,
     )
+    answer_late_ones(d)
     d.say(Reason.COMPLETED, message)
     return d.again()

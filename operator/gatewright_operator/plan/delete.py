@@ -8,6 +8,7 @@ from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.promote import promoting
+from gatewright_operator.plan.recover import recover
 from gatewright_operator.plan.restore import restoring
 from gatewright_operator.plan.snapshot import Snapshot
 
@@ -26,6 +27,8 @@ def deleting(s: Snapshot) -> Plan:
                 then=AfterBack.IDLE,
             )
             return rolling_back(s, d)
+        case None | Phase.IDLE | Phase.ROLLED_BACK if s.memory.open is not None:
+            return recover(d)
         case Phase.ROLLING_BACK:
             return rolling_back(s)
         case Phase.PROMOTING:

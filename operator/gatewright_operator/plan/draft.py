@@ -68,8 +68,10 @@ class Draft:
         return self.status.stable
 
     def step_key(self) -> str:
-        """The step's name in runs, reviews and ledger: its index, or `bake` after 100 %."""
-        return "bake" if self.status.phase is Phase.BAKING else str(self.status.current_step)
+        """The step's name in runs, reviews and ledger: its index, or `bake` after 100 %, also while that is held."""
+        hold = self.status.hold
+        baking = self.status.phase is Phase.BAKING or (hold is not None and hold.step == "bake")
+        return "bake" if baking else str(self.status.current_step)
 
     def step_name(self) -> str:
         """The step as people count: `step 2 of 4`."""

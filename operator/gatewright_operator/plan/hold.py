@@ -6,7 +6,7 @@ from gatewright_analysis.kinds.rollout import AfterBack, HoldStatus, Phase
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.back import rolling_back
-from gatewright_operator.plan.bake import complete
+from gatewright_operator.plan.bake import bake_interrupted, complete
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.people import Heard, hear
 from gatewright_operator.plan.progress import interrupted, next_step
@@ -19,7 +19,7 @@ def held(s: Snapshot) -> Plan:
     hold = d.status.hold
     assert hold is not None, "Held without a hold"
     baking = hold.step == "bake"
-    if not baking and (interruption := interrupted(d)) is not None:
+    if (interruption := bake_interrupted(d) if baking else interrupted(d)) is not None:
         return interruption
     orders = (OrderKind.RETRY, OrderKind.ABORT)
     heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)

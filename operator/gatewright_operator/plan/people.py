@@ -82,6 +82,18 @@ def _recorded(d: Draft, waiting: Authorised) -> bool:
     return any(key.kind == kind and key.cause == obj.metadata.uid for key in d.s.memory.keys)
 
 
+def _word(waiting: Authorised) -> Reason:
+    """What was done when this was obeyed."""
+    if waiting.review is not None:
+        return {
+            ReviewDecision.APPROVE: Reason.APPROVED,
+            ReviewDecision.REQUEST_CHANGES: Reason.CHANGES_REQUESTED,
+            ReviewDecision.REJECT: Reason.REJECTED,
+        }[waiting.review.spec.decision]
+    assert waiting.order is not None
+    return {OrderKind.RETRY: Reason.RETRIED, OrderKind.ABORT: Reason.ABORTED}[waiting.order.spec.order]
+
+
 def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
     spec = review.spec
     if hold is None:
@@ -148,9 +160,12 @@ def hear(
     revision: str | None = None,
 ) -> Heard | None:
     """The oldest review or order that may be heard in this state. Those before it that may not are answered with why."""
+    answered = {(a.kind, a.name) for a in d.actions if isinstance(a, Answer)}
     for waiting in d.s.waiting:
         obj = waiting.review or waiting.order
         assert obj is not None
+        if ("review" if waiting.review is not None else "order", obj.metadata.name) in answered:
+            continue
         refusal: tuple[Reason, str] | None
         if obj.spec.rollout_uid != d.s.rollout.metadata.uid:
             refusal = (Reason.WRONG_ROLLOUT, "It names another Rollout of the same name.")
@@ -173,7 +188,7 @@ def hear(
                 waiting,
                 obj.metadata.name,
                 Outcome.ACCEPTED,
-                Reason.APPROVED,
+                _word(waiting),
                 "It stands in the ledger and was obeyed.",
             )
             continue

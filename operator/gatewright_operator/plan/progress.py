@@ -84,12 +84,14 @@ def _decided(d: Draft) -> Plan | None:
     begun = d.s.memory.open
     if begun is None or begun.revision != d.canary.revision:
         return None
+    if (verdict := d.s.memory.verdict) is not None and verdict.change.revision == begun.revision:
+        d.set(verdict=summary(verdict))
     if begun.promoted:
         return promote(
             d, Reason.PROMOTED, f"All gates are passed or waived; {d.canary.revision} is promoted."
         )
     if begun.back is not None:
-        d.go_back(Reason(begun.back_reason), begun.back_message, then=begun.back)
+        d.go_back(Reason(begun.back_reason), begun.back_message, then=begun.back, cause=begun.back_cause)
         return rolling_back(d.s, d)
     return None
 

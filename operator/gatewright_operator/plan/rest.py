@@ -9,6 +9,7 @@ from gatewright_operator.plan.adopt import refuse
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.people import answer_late_ones, hear
+from gatewright_operator.plan.recover import begun_unnoticed, recover
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.snapshot import Problem, Snapshot
 from gatewright_operator.plan.start import half_rolled, hold_template, start
@@ -17,13 +18,12 @@ from gatewright_operator.plan.start import half_rolled, hold_template, start
 def idle(s: Snapshot) -> Plan:
     d = Draft(s)
     answer_late_ones(d)
+    if _begun_for_another(d):
+        return recover(d)
     if s.deployment is None or s.deployment.deleting:
         return _workload_gone(d)
     if s.deployment.revision == d.stable.revision:
         return _at_rest(d)
-    if d.status.rejected is not None and d.status.rejected.revision == s.deployment.revision:
-        d.set(phase=Phase.ROLLED_BACK)
-        return d.again()
     return _new_template(d)
 
 
@@ -31,9 +31,11 @@ def rolled_back(s: Snapshot) -> Plan:
     d = Draft(s)
     rejected = d.status.rejected
     deployment = s.deployment
+    if _begun_for_another(d):
+        return recover(d)
     if deployment is None or deployment.deleting:
         return _workload_gone(d)
-    if deployment.revision == d.stable.revision and deployment.paused:
+    if deployment.revision == d.stable.revision and (deployment.paused or _taken_back(d)):
         return _at_rest(d)
     if deployment.revision == d.stable.revision or rejected is None:
         answer_late_ones(d)
@@ -44,9 +46,9 @@ def rolled_back(s: Snapshot) -> Plan:
     if hold_template(d):
         return d.again()
     heard = hear(d, orders=(OrderKind.RETRY,), revision=rejected.revision)
-    if heard is not None and heard.order is not None:
+    if heard is not None or begun_unnoticed(d) is not None:
         started = start(d)
-        if d.status.phase is Phase.PROGRESSING:
+        if heard is not None and d.status.phase is Phase.PROGRESSING:
             d.record(heard.entry(d))
             heard.accept(
                 d, Reason.RETRIED, f"{rejected.revision} is tried again, attempt {d.status.attempt}."
@@ -54,6 +56,19 @@ def rolled_back(s: Snapshot) -> Plan:
             return d.again()
         return started
     return d.done()
+
+
+def _begun_for_another(d: Draft) -> bool:
+    """A start was cut short by a crash, and the template that it was for is not there any more."""
+    begun, deployment = begun_unnoticed(d), d.s.deployment
+    present = deployment.revision if deployment is not None and not deployment.deleting else ""
+    return begun is not None and (begun.revision != present or begun.back is not None)
+
+
+def _taken_back(d: Draft) -> bool:
+    """The Deployment carried the refused template when it was last reported, and carries stable's now."""
+    rejected = d.status.rejected
+    return rejected is not None and d.status.observed_revision == rejected.revision
 
 
 def _at_rest(d: Draft) -> Plan:
@@ -99,6 +114,21 @@ def _new_template(d: Draft) -> Plan:
             ),
         )
     if hold_template(d):
+        return d.again()
+    assert d.s.deployment is not None
+    revision = d.s.deployment.revision
+    if (refused := d.s.memory.rejected.get(revision)) is not None:
+        d.set(
+            phase=Phase.ROLLED_BACK,
+            rejected=RejectedStatus(
+                revision=revision, reason=refused.reason, message=refused.message, at=refused.at
+            ),
+        )
+        d.say(
+            Reason.ROLLED_BACK,
+            f"{revision} was refused before and is not tried again without a Retry: {refused.message}",
+            warning=True,
+        )
         return d.again()
     return start(d)
 

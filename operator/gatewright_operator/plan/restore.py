@@ -98,13 +98,13 @@ def _arrive(d: Draft) -> Plan:
     if s.deployment is not None and s.deployment.in_flight:
         d.do(PatchDeployment(annotations={IN_FLIGHT: None}))
     unmark_if_deleting(d)
-    d.do(SetFinalizer(False))
     d.record(
         d.entry(
             "Restored", revision=rejected.revision, body={"to": stable.wire(), "message": rejected.message}
         ),
         required=False,
     )
+    d.do(SetFinalizer(False))
     d.set(
         phase=Phase.ROLLED_BACK,
         stable=stable,

@@ -16,6 +16,7 @@ from gatewright_operator.plan.adopt import refuse
 from gatewright_operator.plan.back import canary_gone
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.recover import begun_unnoticed
 from gatewright_operator.plan.snapshot import PinnedContract, Problem
 from gatewright_operator.traffic.services import canary_selector, pinned_selector
 
@@ -39,9 +40,18 @@ def start(d: Draft) -> Plan:
         return d.wait("Waiting until the new template is observed.", seconds=2.0, since=d.now)
     assert contract is not None
     stable = _stable_now(d)
-    begun = (
-        s.memory.open if s.memory.open is not None and s.memory.open.revision == deployment.revision else None
-    )
+    serving = next((r for r in s.replica_sets if r.pod_template_hash == stable.pod_template_hash), None)
+    if serving is None:
+        return refuse(
+            d,
+            Problem(
+                Reason.WORKLOAD_NOT_READY,
+                f"The ReplicaSet of stable {stable.revision} is gone, and its Service cannot be pinned to it. Put the stable template back, or delete this Rollout and create it again.",
+            ),
+        )
+    begun = begun_unnoticed(d)
+    if begun is not None and begun.revision != deployment.revision:
+        begun = None
     begun_here = (
         begun is not None and s.canary is not None and s.canary.labels.get(REVISION_LABEL) == begun.revision
     )
@@ -83,13 +93,12 @@ def start(d: Draft) -> Plan:
     mark = d.mark("START")
     d.decide(mark, annotations={PINNED: gateway.stable_service} if gateway else {})
     idle_sets = tuple(
-        (r.name, r.uid)
+        (r.name, r.resource_version)
         for r in s.replica_sets
         if r.replicas == 0 and r.total == 0 and r.pod_template_hash != stable.pod_template_hash
     )
     if idle_sets:
         d.do(DeleteReplicaSets(idle_sets))
-    serving = next(r for r in s.replica_sets if r.pod_template_hash == stable.pod_template_hash)
     d.do(StoreTemplate(stable.revision, serving.template))
     if gateway is not None:
         d.do(
