@@ -99,6 +99,9 @@ class Applier:
             case a.DeleteReplicaSets(sets):
                 for name, version in sets:
                     await self._api.delete(REPLICASETS, world.namespace, name, resource_version=version)
+            case a.DeleteRuns(runs):
+                for name, uid in runs:
+                    await self._api.delete(GATE_RUNS, world.namespace, name, uid=uid)
             case a.StoreTemplate():
                 await self._store_template(world, action)
             case a.CreateRun():

@@ -42,6 +42,8 @@ class _Held:
     ledger: Ledger
     memory: LedgerMemory
     broken: str
+    seen: LedgerStatus
+    """The head that stood in status when it was read."""
     versions: dict[int, str] = field(default_factory=dict)
 
 
@@ -58,7 +60,11 @@ class LedgerStore:
         self._held.pop((namespace, rollout), None)
 
     def head(self, namespace: str, rollout: str) -> LedgerStatus:
+        """What status is to say. A head that status knows is never replaced by one of a ledger that does not verify:
+        the next reader would take the change for what was always there."""
         held = self._held.get((namespace, rollout))
+        if held is not None and held.broken:
+            return held.seen
         head = held.ledger.head if held is not None else None
         if head is None:
             return LedgerStatus()
@@ -141,7 +147,8 @@ class LedgerStore:
     async def _load(self, world: World) -> _Held:
         key, uid = (world.namespace, world.name), world.parsed.metadata.uid
         held = self._held.get(key)
-        if held is not None and held.uid == uid:
+        # A broken one is read each time: somebody may have put it back as it was.
+        if held is not None and held.uid == uid and not held.broken:
             return held
         raws = await self._api.list(CONFIGMAPS, world.namespace, labels=f"{LEDGER_LABEL}={world.name}")
         segments, versions = [], {}
@@ -158,6 +165,6 @@ class LedgerStore:
             memory = fold(ledger.entries, rollout_uid=uid)
         except LedgerContentError as error:
             memory, broken = LedgerMemory(), str(error)
-        held = _Held(uid, ledger, memory, broken, versions)
+        held = _Held(uid, ledger, memory, broken, seen, versions)
         self._held[key] = held
         return held

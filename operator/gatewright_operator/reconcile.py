@@ -59,7 +59,7 @@ class Reconciler:
         self._observer = Observer(api, cache, self._ledger, Authoriser(api), clock=clock)
         self._applier = Applier(api, cache, self._ledger, recorder)
         self._ticker = ticker
-        ticker.contract_by_digest = self._observer.contract_by_digest
+        ticker.contract_by_digest = self._observer.contracts.by_digest
 
     async def __call__(self, key: Key) -> float | None:
         """Seconds until the key is due again, None when only an event makes it so."""

@@ -1,10 +1,11 @@
-"""Memory of the operator at rest, with 0, 1, 20 and 100 Rollouts.
+"""Memory of the operator at rest, with 0, 1, 20 and 100 Rollouts, and after releases.
 
 python tests/bench/bench_operator_memory.py [--runs N]
 """
 
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -12,8 +13,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from devcluster import Client, Instance
 from devcluster.install import start_operator, wait_until_ready
 from tests.bench.figures import Figure, Result, Say, main
-from tests.bench.stage import PATIENCE_SECONDS, gatewright, namespace
+from tests.bench.stage import (
+    PATIENCE_SECONDS,
+    gatewright,
+    namespace,
+    operator_pid,
+    wait_until_promoted,
+)
 from tests.cluster import checkout
+from tests.cluster.releases import Release
 from tests.cluster.support import Manifest, eventually
 
 ROLLOUTS = (0, 1, 20, 100)
@@ -28,13 +36,14 @@ PATHS = {
 }
 
 TEXT = """\
-Resident memory (`VmRSS`) of the operator's process, ten seconds after a new one leads and has seen everything; and the most that it ever held
-until then (`VmHWM`). Each Rollout has a Deployment without pods, two Services and an HTTPRoute of its own, and is at rest; all share one contract."""
+Resident memory (`VmRSS`) of the operator's process, ten seconds after a new one leads and has seen everything. Each Rollout has a Deployment without
+pods, two Services and an HTTPRoute of its own, and is at rest; all share one contract. The last row is one operator, at the end of each of several releases of one
+more Rollout under real traffic, beside the hundred at rest."""
 
 
 def measure(runs: int, say: Say) -> Result:
-    """Reads the memory of operators at rest."""
-    resident, highest = [], []
+    """Reads the memory of operators at rest, and of one at work."""
+    figures = []
     with gatewright(say) as cluster:
         namespace(cluster, NAMESPACE)
         with Client(cluster.kubeconfig) as client:
@@ -45,14 +54,13 @@ def measure(runs: int, say: Say) -> Result:
                 create_rollout(cluster, f"shop-{number}")
             there = count
             wait_until_idle(cluster, count)
-            found = [memory(cluster) for _ in range(runs)]
-            say(f"{count} Rollouts: {', '.join(f'{now:.0f}' for now, _ in found)} MiB")
-            name = f"{count} Rollouts" if count != 1 else "1 Rollout"
-            resident.append(Figure(name, "MiB", tuple(now for now, _ in found), digits=0))
-            highest.append(
-                Figure(f"the most until then, {name}", "MiB", tuple(most for _, most in found), digits=0)
-            )
-    return Result(title="Memory of the operator", text=TEXT, figures=(*resident, *highest))
+            name = "1 Rollout" if count == 1 else f"{count} Rollouts"
+            figures.append(Figure(name, "MiB", tuple(at_rest(cluster) for _ in range(runs)), digits=0))
+            say(f"{name}: {figures[-1].median:.0f} MiB")
+        after = tuple(after_releases(cluster, runs))
+        figures.append(Figure(f"{ROLLOUTS[-1]} Rollouts, after a release", "MiB", after, digits=0))
+        say(f"after releases: {', '.join(f'{one:.0f}' for one in after)} MiB")
+    return Result(title="Memory of the operator", text=TEXT, figures=tuple(figures))
 
 
 def create_rollout(cluster: Instance, name: str) -> None:
@@ -96,19 +104,33 @@ def wait_until_idle(cluster: Instance, count: int) -> None:
         eventually(idle, PATIENCE_SECONDS, "all Rollouts are at rest", interval=0.5)
 
 
-def memory(cluster: Instance) -> tuple[float, float]:
-    """Resident memory of a new operator after it has settled, and the most it held, in MiB."""
+def at_rest(cluster: Instance) -> float:
+    """Resident memory of a new operator after it has settled, in MiB."""
     operator = start_operator(cluster)
     wait_until_ready(cluster, operator, seconds=PATIENCE_SECONDS)
     # Nothing tells when the interpreter has given back what a start needs for a moment.
     time.sleep(SETTLED_SECONDS)
-    lines = Path(f"/proc/{operator.pid}/status").read_text().splitlines()
-    kib = {
-        name: int(rest.split()[0])
-        for name, _, rest in (line.partition(":") for line in lines)
-        if name in ("VmRSS", "VmHWM")
-    }
-    return kib["VmRSS"] / 1024, kib["VmHWM"] / 1024
+    return resident_mebibytes(operator.pid)
+
+
+def after_releases(cluster: Instance, runs: int) -> Iterator[float]:
+    """The memory of the operator that runs, at the end of each of `runs` releases."""
+    gate = {**checkout.GATE, "maxDuration": "30s"}
+    steps: list[Manifest] = [{"setWeight": 50}, {"gate": gate}]
+    shop = Release.create(cluster, namespace(cluster, "released"), steps=steps)
+    with shop.traffic():
+        for number in range(runs):
+            before = shop.status
+            shop.release(VERSION=f"v{number + 2}")
+            wait_until_promoted(shop, before)
+            yield resident_mebibytes(operator_pid(cluster))
+
+
+def resident_mebibytes(pid: int) -> float:
+    """What the kernel says of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    kibibytes = next(line.split()[1] for line in lines if line.startswith("VmRSS:"))
+    return int(kibibytes) / 1024
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ GOAL = "≤ 0.4"
 
 TEXT = """\
 Wall-clock time of a whole command, from its start to its end, each a new process; the commands take turns, so that all meet the same
-machine, and the first turn does not count. `kubectl get` is what nobody can be faster than: the plugin starts Python and lets kubectl speak to the API server.
-The cluster has one Rollout, at rest."""
+machine, and the first turn does not count. `kubectl gate status` is the same as `kubectl-gate status`, found and started by kubectl as for its users; `kubectl get` of the
+Rollout is what no plugin can be faster than that lets kubectl speak to the API server. The cluster has one Rollout, at rest."""
 
 
 def measure(runs: int, say: Say) -> Result:
@@ -39,9 +39,11 @@ def measure(runs: int, say: Say) -> Result:
             "kubectl-gate status": (str(PLUGIN), "status", "checkout", *where),
             "kubectl-gate holds": (str(PLUGIN), "holds", *where),
             "kubectl-gate --help": (str(PLUGIN), "--help"),
+            "kubectl gate status": (str(kubectl), "gate", "status", "checkout", *where),
             "kubectl get": (str(kubectl), "get", "rollouts.gatewright.dev", "checkout", *where),
         }
         environment = os.environ | {
+            "PATH": f"{PLUGIN.parent}{os.pathsep}{os.environ['PATH']}",
             "KUBECTL": str(kubectl),
             "KUBECACHEDIR": str(cluster.dir / "kubectl-cache"),
             "NO_COLOR": "1",
@@ -57,7 +59,7 @@ def measure(runs: int, say: Say) -> Result:
         title="Cold start of the plugin",
         text=TEXT,
         figures=tuple(
-            Figure(f"`{name}`", "s", tuple(found), GOAL if "gate" in name else "", digits=3)
+            Figure(f"`{name}`", "s", tuple(found), GOAL if name.startswith(PLUGIN.name) else "", digits=3)
             for name, found in seconds.items()
         ),
     )

@@ -78,6 +78,10 @@ def test_traffic_goes_back_although_the_ledger_cannot_be_written_and_the_entries
         shop.phase("RollingBack", "RolledBack")
         eventually(lambda: shop.weights() == (100, 0), 10, "all traffic is on stable")
         eventually(lambda: not shop.get("deployment", "checkout-canary"), 60, "the canary is gone")
+        selector = {"app": "checkout"}
+        eventually(
+            lambda: shop.get("service", "checkout")["spec"]["selector"] == selector, 60, "the pin is off"
+        )
         assert not shop.entries("Back"), "this test has denied nothing"
     status = shop.phase("RolledBack", timeout=120)
     assert status["rejected"]["reason"] == "TotalFailure"
@@ -110,11 +114,17 @@ def test_nothing_starts_on_a_ledger_that_was_tampered_with_until_it_is_as_it_was
     cluster: Instance, operator: Operator, namespace: str
 ) -> None:
     shop = Release.create(cluster, namespace, steps=LONG, replicas=1)
+    head = shop.status["ledger"]["head"]
     original = _tamper(shop)
     answer = shop.gate("ledger", "verify", "checkout")
     assert not answer.ok, f"the plugin finds the ledger in order: {answer.out}"
     shop.release(**GOOD)
     _says(shop, "LedgerBroken", "The ledger does not verify")
+    # Whoever looks a second time must not take the change for what was always there.
+    order = shop.order("Abort", revision=shop.status["observedRevision"])
+    assert shop.answer("gateorders", order)["outcome"] == "Refused"
+    status = _says(shop, "LedgerBroken", "The ledger does not verify")
+    assert status["ledger"]["head"] == head
     assert not shop.get("deployment", "checkout-canary")
     assert shop.deployment["spec"]["paused"] is True
     _write(shop, min(shop.get("configmap", "checkout-ledger-0000")["data"]), original)

@@ -91,6 +91,13 @@ class DeleteReplicaSets:
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteRuns:
+    """GateRuns of long ago, as (name, uid); their evidence goes with them, their verdicts stay in the ledger."""
+
+    runs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StoreTemplate:
     """A revision's template as a ControllerRevision, once."""
 
@@ -136,6 +143,7 @@ Action = (
     | ScaleCanary
     | DeleteCanary
     | DeleteReplicaSets
+    | DeleteRuns
     | StoreTemplate
     | CreateRun
     | SetFinalizer

@@ -5,6 +5,7 @@ from datetime import timedelta
 from gatewright_analysis.kinds.rollout import AfterBack, Phase, RejectedStatus, WeightStatus
 from gatewright_analysis.names import PINNED
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.verdict import Decision
 from gatewright_operator.plan.actions import (
     DeleteCanary,
     Plan,
@@ -24,6 +25,8 @@ LATE_AFTER = timedelta(seconds=2)
 def rolling_back(s: Snapshot, draft: Draft | None = None) -> Plan:
     """One transition of the way back. `draft` carries the decision to go back that was taken in this very plan."""
     d = draft or Draft(s)
+    if draft is not None or not _left(d):
+        _record_decision(d, required=False)
     if _traffic_home(d):
         return d.wait(_message(d), seconds=PROPAGATION.total_seconds())
     if not canary_gone(d):
@@ -38,18 +41,30 @@ def _message(d: Draft) -> str:
     return back.message
 
 
+def _left(d: Draft) -> bool:
+    """No request meets the canary any more, and it is gone."""
+    weight = d.status.weight
+    return weight.desired == 0 and weight.since is not None and d.s.canary is None and d.s.pods.total == 0
+
+
+def _record_decision(d: Draft, *, required: bool) -> None:
+    """That traffic goes back, and the verdict that sends it. Traffic never waits for this; arriving does."""
+    back = d.status.back
+    assert back is not None
+    entries = []
+    run = d.s.runs.get(back.cause)
+    verdict = (run.status.breach or run.status.verdict) if run is not None else None
+    if run is not None and verdict is not None and verdict.decision is Decision.ROLLBACK:
+        kind = "Verdict" if run.status.breach is None else "Breach"
+        entries.append(d.entry(kind, cause=verdict.run_id, body={"verdict": verdict.wire()}))
+    body = {"reason": back.reason, "message": back.message, "then": back.then, "cause": back.cause}
+    d.record(*entries, d.entry("Back", body=body), required=required, late=d.now - back.at > LATE_AFTER)
+
+
 def _traffic_home(d: Draft) -> bool:
     """Sends traffic to stable; True while that is under way or not yet obeyed by every proxy."""
     s, back = d.s, d.status.back
     assert back is not None
-    d.record(
-        d.entry(
-            "Back",
-            body={"reason": back.reason, "message": back.message, "then": back.then, "cause": back.cause},
-        ),
-        required=False,
-        late=d.now - back.at > LATE_AFTER,
-    )
     mark = d.mark("ROLLBACK" if back.then is AfterBack.ROLLED_BACK else "BACK")
     # With the canary gone the marks of an earlier transition have done their work, and may be off again.
     marked = s.rollout.status.phase is Phase.ROLLING_BACK and s.canary is None and s.pods.total == 0
@@ -117,14 +132,11 @@ def _arrive(d: Draft) -> Plan:
     back = d.status.back
     assert back is not None
     unmark_if_deleting(d)
+    # Users have stable again; from here on nothing is in a hurry but a Rollout that is being deleted.
+    required = not d.s.ledger_broken and d.s.rollout.metadata.deletion_timestamp is None
+    _record_decision(d, required=required)
     # Before the finalizer goes: nobody comes back to write it for a Rollout that is gone.
-    d.record(
-        d.entry(
-            "RolledBack",
-            body={"reason": back.reason, "message": back.message},
-        ),
-        required=False,
-    )
+    d.record(d.entry("RolledBack", body={"reason": back.reason, "message": back.message}), required=required)
     d.do(SetFinalizer(False))
     revision = d.canary.revision
     home = {"weight": WeightStatus(), "originals": None, "hold": None, "run": "", "progress_at": d.now}

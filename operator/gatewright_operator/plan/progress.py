@@ -66,7 +66,7 @@ def interrupted(d: Draft) -> Plan | None:
         )
     elif (breach := _breach(d)) is not None:
         d.set(verdict=summary(breach))
-        d.record(_verdict_entry(d, breach, "Breach"), required=False)
+        d.record(_verdict_entry(d, breach, _breach_kind(d)), required=False)
         d.go_back(Reason(breach.reason), breach.message, then=AfterBack.ROLLED_BACK, cause=breach.run_id)
     elif (heard := hear_abort(d)) is not None:
         return heard
@@ -127,8 +127,17 @@ def hear_abort(d: Draft) -> Plan | None:
 
 
 def _breach(d: Draft) -> Verdict | None:
+    """What sends traffic back, whatever else stands in the way: a breach during a HOLD, or the gate's own verdict."""
     run = d.s.runs.get(run_name(d))
-    return run.status.breach if run is not None and _bound(d, run) else None
+    if run is None or not _bound(d, run):
+        return None
+    verdict = run.status.breach or run.status.verdict
+    return verdict if verdict is not None and verdict.decision is Decision.ROLLBACK else None
+
+
+def _breach_kind(d: Draft) -> str:
+    """Its kind in the ledger: a verdict that came after the run's HOLD is a Breach."""
+    return "Verdict" if d.s.runs[run_name(d)].status.breach is None else "Breach"
 
 
 def _bound(d: Draft, run: GateRun) -> bool:

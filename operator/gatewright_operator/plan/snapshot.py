@@ -97,6 +97,8 @@ class Snapshot:
     canary_service: ServiceView | None = None
     route: RouteView | None = None
     runs: Mapping[str, GateRun] = field(default_factory=dict)
+    old_runs: tuple[tuple[str, str], ...] = ()
+    """GateRuns beyond those that are kept, as (name, uid)."""
     waiting: tuple[Authorised, ...] = ()
     """Reviews and orders without an outcome, oldest first."""
     memory: LedgerMemory = field(default_factory=LedgerMemory)

@@ -6,6 +6,7 @@ from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import (
     CreateCanary,
     DeleteReplicaSets,
+    DeleteRuns,
     PatchDeployment,
     Plan,
     SetFinalizer,
@@ -97,6 +98,8 @@ def start(d: Draft) -> Plan:
         for r in s.replica_sets
         if r.replicas == 0 and r.total == 0 and r.pod_template_hash != stable.pod_template_hash
     )
+    if s.old_runs:
+        d.do(DeleteRuns(s.old_runs))
     if idle_sets:
         d.do(DeleteReplicaSets(idle_sets))
     d.do(StoreTemplate(stable.revision, serving.template))
