@@ -19,6 +19,8 @@ from tests.cluster.checkout import check, contract
 from tests.cluster.releases import Release
 from tests.cluster.support import Manifest
 
+WRITES, READS = "writes", "reads"
+"""Names of the figures without a bake, by which the report finds them."""
 PODS = 5
 WEIGHTS = (20, 40, 60)
 # Long enough at most for a machine that is busy: a gate that ran out of time would hold.
@@ -91,9 +93,9 @@ def figures(
     what: str, found: list[list[Request]], writes_goal: str = "", reads_goal: str = ""
 ) -> Iterator[Figure]:
     conflicts = tuple(float(sum(one.code == 409 for one in requests)) for requests in found)
-    yield Figure(f"writes{what}", "requests", counts(found, writes=True), writes_goal, digits=0)
-    yield Figure(f"of them refused with 409{what}", "requests", conflicts, digits=0)
-    yield Figure(f"reads{what}", "requests", counts(found, writes=False), reads_goal, digits=0)
+    yield Figure(f"{WRITES}{what}", "requests", counts(found, writes=True), writes_goal, digits=0)
+    yield Figure(f"{WRITES}{what}, refused with 409", "requests", conflicts, digits=0)
+    yield Figure(f"{READS}{what}", "requests", counts(found, writes=False), reads_goal, digits=0)
 
 
 def breakdown(caption: str, found: list[list[Request]]) -> Table:

@@ -26,6 +26,8 @@ from tests.cluster.checkout import RATE, contract
 from tests.cluster.releases import Release
 from tests.cluster.support import Manifest, eventually
 
+DECISION = "decision → restoring write, all cases"
+"""Name of that figure, by which the report finds it."""
 ERROR_RATE = "0.9"
 HEALTHY_IN_GATE_SECONDS = 4.0
 """A version that turns bad does so not before its gate has watched it for this long."""
@@ -67,6 +69,16 @@ class Case:
             "interval": f"{self.scrape_seconds}s",
         }
         return [{"setWeight": 50}, {"gate": gate}]
+
+    @property
+    def figure(self) -> str:
+        """Name of the figure that matters to users."""
+        return f"first failing scrape → restored; {self.in_words}"
+
+    @property
+    def in_words(self) -> str:
+        how = "turns bad in its gate" if self.turns_bad else "bad from the start"
+        return f"{how}, scrapes of {self.scrape_seconds} s"
 
     @property
     def contract(self) -> Manifest:
@@ -111,7 +123,7 @@ def measure(runs: int, say: Say) -> Result:
         text=TEXT,
         figures=(
             Figure(
-                "decision → restoring write, all cases",
+                DECISION,
                 "s",
                 tuple(one.restoring_write - one.decision for one in every),
                 "≤ 0.3",
@@ -135,13 +147,11 @@ def measure(runs: int, say: Say) -> Result:
 
 
 def of_case(case: Case, restores: list[Restore]) -> Iterator[Figure]:
-    how = "turns bad in its gate" if case.turns_bad else "bad from the start"
-    where = f"{how}, scrapes of {case.scrape_seconds} s"
     goal = "≤ 6 (`for` + 3)" if case.scrape_seconds == 1 else ""
     seconds = tuple(one.restored - one.first_failing_scrape for one in restores)
-    yield Figure(f"first failing scrape → restored; {where}", "s", seconds, goal)
+    yield Figure(case.figure, "s", seconds, goal)
     failed = tuple(float(one.failed_requests) for one in restores)
-    yield Figure(f"requests that failed; {where}", "requests", failed, digits=0)
+    yield Figure(f"requests that failed; {case.in_words}", "requests", failed, digits=0)
 
 
 def rollbacks(cluster: Instance, case: Case, runs: int, say: Say) -> Iterator[Restore]:

@@ -313,8 +313,8 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         "window (30s unless you set it) must be shorter than duration",
     ),
     "a bake with too rare looks": (
-        rollout(bake={"duration": "30m", "interval": "1m"}),
-        "interval must not be longer than window (30s unless you set it)",
+        rollout(bake={"duration": "30m", "interval": "31m"}),
+        "interval must not be longer than duration: the bake needs a look.",
     ),
     "a bake that reverts without data": (
         rollout(bake={"duration": "30m", "onInconclusive": "Rollback"}),
@@ -434,6 +434,7 @@ ACCEPTED: dict[str, Manifest] = {
     "durations in other units": rollout(weight(5), gate(duration="1m500ms", window="0h1m", interval="999ms")),
     "replicas up to half": rollout(weight(25), gate(), weight(50), gate(), traffic={"replicas": {}}),
     "a name of 52 characters": rollout(name="n" * 52),
+    "a bake that is looked at every other window": rollout(bake={"duration": "30m", "interval": "1m"}),
     "a bake": rollout(bake={"duration": "30m", "interval": "10s", "onInconclusive": "Hold"}),
     "an Argo Rollout, for the operator to answer": rollout(
         workloadRef={"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "shop"}

@@ -6,6 +6,7 @@ from typing import Any
 
 from gatewright_analysis.kinds.rollout import Phase
 from gatewright_analysis.names import LEDGER_LABEL
+from gatewright_operator.errors import Refused
 from gatewright_operator.resources import CONFIGMAPS, CONTROLLER_REVISIONS, EVENTS, PODS, ROLLOUTS
 from tests.property import sim_objects as objects
 from tests.property.sim_api import Object
@@ -58,7 +59,10 @@ def perform(world: World, act: str) -> bool:
         case "push" if deployment is not None:
             if deployment["spec"]["template"] == objects.template(what):
                 return False
-            world.push(what)
+            try:
+                world.push(what)
+            except Refused:
+                return False
         case "delete" if rollout is not None and rollout.metadata.deletion_timestamp is None:
             world.api.delete(DEVELOPER, ROLLOUTS, NAMESPACE, NAME)
         case "Abort" | "Retry" if rollout is not None and rollout.status.canary is not None:

@@ -113,15 +113,13 @@ class Traffic(Model):
 
 
 _EACH_ONCE = (("self.all(c, self.exists_one(d, d == c))", "A check is named twice: name it once."),)
-_WINDOW_RULES = (
-    (
-        "duration(self.interval) <= duration(self.window)",
-        "interval must not be longer than window (30s unless you set it): each window needs a look.",
-    ),
-    (
-        "duration(self.window) < duration(self.duration)",
-        "window (30s unless you set it) must be shorter than duration: one window alone proves nothing.",
-    ),
+_LOOK_IN_EACH_WINDOW = (
+    "duration(self.interval) <= duration(self.window)",
+    "interval must not be longer than window (30s unless you set it): each window needs a look.",
+)
+_MORE_THAN_ONE_WINDOW = (
+    "duration(self.window) < duration(self.duration)",
+    "window (30s unless you set it) must be shorter than duration: one window alone proves nothing.",
 )
 
 
@@ -133,7 +131,8 @@ class Gate(Model):
 
     model_config = ConfigDict(
         json_schema_extra=rules(
-            *_WINDOW_RULES,
+            _LOOK_IN_EACH_WINDOW,
+            _MORE_THAN_ONE_WINDOW,
             (
                 "!has(self.maxDuration) || duration(self.duration) <= duration(self.maxDuration)",
                 "maxDuration must not be shorter than duration.",
@@ -195,7 +194,15 @@ class OnInconclusive(StrEnum):
 class Bake(Model):
     """After 100 %: the promoted pods are watched against the absolute limits; a breach restores the old."""
 
-    model_config = ConfigDict(json_schema_extra=rules(*_WINDOW_RULES))
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            _MORE_THAN_ONE_WINDOW,
+            (
+                "duration(self.interval) <= duration(self.duration)",
+                "interval must not be longer than duration: the bake needs a look.",
+            ),
+        )
+    )
 
     warmup: Duration = timedelta(seconds=30)
     """Time after the last old pod is gone that does not count."""
