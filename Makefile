@@ -22,7 +22,7 @@ UV_COMPILE = $(VENV)/bin/uv pip compile pyproject.toml --generate-hashes --no-em
 ##@ Every day
 
 .PHONY: demo
-demo: $(INSTALLED) control-plane ## three releases on a local control plane: one promoted, one rolled back, one held
+demo: $(INSTALLED) control-plane ## four releases on a local control plane: one promoted, two rolled back, one held
 	@$(PYTHON) -m devcluster.demo
 
 .PHONY: test

@@ -7,19 +7,22 @@ import time
 
 from devcluster.demo.release import WrongEnd
 from devcluster.demo.scenario import RATE_PER_SECOND, SCENES
-from devcluster.demo.stage import Stage
+from devcluster.demo.stage import HOST, Stage
 from devcluster.demo.traffic import lost, on_purpose
 from devcluster.demo.view import View, view_of_stdout
 from devcluster.errors import DevclusterError
 from devcluster.instance import Instance
 
 PLAY_ON = """\
-To play on, with a cluster of your own that stays until you stop it (the tutorial goes through it step by step):
-  python -m devcluster up --detach      # prints KUBECONFIG=…, PROMETHEUS=…, GATEWAY=…
+To play on, with a cluster of your own that runs until you stop it:
+  export PATH=$PWD/.venv/bin:{programs}:$PATH
+  python -m devcluster up --detach      # prints KUBECONFIG=…, PROMETHEUS=…, GATEWAY=…: export them
   python -m devcluster install          # the chart, the metric sources, the operator
   kubectl create namespace shop && kubectl apply --server-side -n shop -f examples/checkout/
+  python -m devcluster.load $GATEWAY/ --host {host} --rate 100 --duration 900 &
+  kubectl -n shop set env deployment/checkout VERSION=v2 && kubectl gate status checkout -n shop --watch
   python -m devcluster down
-docs/tutorial/first-rollout.md"""
+docs/tutorial/first-rollout.md goes through it step by step."""
 
 
 def main() -> int:
@@ -56,7 +59,8 @@ def _play() -> int:
                 scene.play(stage, view)
             _close(stage, view)
             view.say(f"The whole demo took {time.monotonic() - began:.0f} s after set-up.")
-        print(f"\n{PLAY_ON}", flush=True)
+        programs = cluster.program("kubectl").parent
+        print(f"\n{PLAY_ON.format(programs=programs, host=HOST)}", flush=True)
     return 0
 
 
@@ -71,8 +75,7 @@ def _close(stage: Stage, view: View) -> None:
     view.say()
     for words in (("ledger", "show", "checkout"), ("ledger", "verify", "checkout")):
         view.say(f"$ kubectl gate {' '.join(words)}")
-        view.say(stage.people.reviewer.gate(*words).rstrip())
-        view.say()
+        view.quote(stage.people.reviewer.gate(*words))
     if lost(report):
         raise WrongEnd(
             f"{lost(report)} requests of users were lost to the release machinery: by version and status "

@@ -28,7 +28,7 @@ class PanelView:
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._live = Live(Group(), console=self._console, auto_refresh=False, transient=True)
         self._title = ""
 
     def __enter__(self) -> Self:
@@ -43,6 +43,10 @@ class PanelView:
     def say(self, text: str = "") -> None:
         self._console.print(Text(text))
 
+    def quote(self, text: str) -> None:
+        # A table that is too wide stays a table: its last column is cut.
+        self._console.print(Text(f"{text.rstrip()}\n", no_wrap=True, overflow="ellipsis"))
+
     def title(self, text: str) -> None:
         self._title = text
         self._console.print()
@@ -52,7 +56,7 @@ class PanelView:
         self._live.update(panel(self._title, look), refresh=True)
 
     def clear(self) -> None:
-        self._live.update(Text(""), refresh=True)
+        self._live.update(Group(), refresh=True)
 
 
 def panel(title: str, look: Look) -> RenderableType:
@@ -81,7 +85,7 @@ def _weight(look: Look) -> Text:
 
 def _checks(look: Look) -> RenderableType:
     if not look.checks:
-        return Text("no gate is judging now", style="dim")
+        return Text("no numbers of a gate now", style="dim")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("check", "good", "lower bound", "must reach", "upper bound", "n"):
         table.add_column(column, justify="left" if column == "check" else "right")

@@ -56,8 +56,9 @@ class Release:
         deadline = time.monotonic() + seconds
         while True:
             rollout = self._stage.rollout()
-            self._view.show(self._looker.look(rollout))
             status: Json = rollout.get("status") or {}
+            if not self._is_of_before(status):
+                self._view.show(self._looker.look(rollout))
             ending = self._ending(status)
             if ending is wanted:
                 self._view.clear()
@@ -91,10 +92,14 @@ class Release:
                 f"{self.version}: the ledger should tell of {', '.join(kinds)}, and tells of {', '.join(found)}."
             )
 
+    def _is_of_before(self, status: Json) -> bool:
+        """Whether it still speaks of the release before."""
+        return bool(status.get("observedRevision") == self._before.get("observedRevision"))
+
     def _ending(self, status: Json) -> Ending | None:
-        """None while it is under way, and while the status still speaks of the release before."""
+        """None while it is under way."""
         revision = status.get("observedRevision")
-        if revision == self._before.get("observedRevision"):
+        if self._is_of_before(status):
             return None
         match status.get("phase"):
             case "Held" if status["hold"]["run"] not in self._answered:

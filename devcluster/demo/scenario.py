@@ -49,7 +49,7 @@ def bad(stage: Stage, view: View) -> None:
     status = release.wait_for(Ending.ROLLED_BACK, seconds=_PATIENCE_SECONDS)
     release.expect_in_ledger(status, "Started", "WeightSet", "Back", "RolledBack")
     verdict = release.run(status)
-    view.say(f"✓ v3 was rolled back: {verdict['message']}")
+    view.say("✓ v3 was rolled back.")
     for line in times_of_the_way_back(stage, release, verdict):
         view.say(f"  {line}")
 
@@ -62,7 +62,7 @@ def subtle(stage: Stage, view: View) -> None:
     release.expect_in_ledger(status, "Started", "WeightSet", "Verdict", "Back", "RolledBack")
     verdict = release.run(status)
     convicted = [check for check in verdict["checks"] if check.get("breach")]
-    view.say(f"✓ v4 was rolled back: {verdict['message']}")
+    view.say("✓ v4 was rolled back.")
     windows = min((int(check["statistics"]["windows"]) for check in convicted), default=0)
     view.say(f"  caught in window {windows} of its gate ({_met(windows, _WINDOWS)}: {_WINDOWS} at most)")
 
@@ -94,7 +94,7 @@ def doubtful(stage: Stage, view: View) -> None:
 SCENES: Sequence[Scene] = (
     Scene("1. A good release (v2)", good),
     Scene("2. A bad release (v3)", bad),
-    Scene("3. A release that is bad in a small way (v4)", subtle),
+    Scene("3. Another bad release, of the subtle kind (v4)", subtle),
     Scene("4. A doubtful release (v5)", doubtful),
 )
 
@@ -128,5 +128,4 @@ def _type(stage: Stage, view: View, *words: str) -> None:
     reviewer = stage.people.reviewer
     shown = " ".join(f"'{word}'" if " " in word else word for word in words)
     view.say(f"$ kubectl gate {shown} -n {NAMESPACE}    # as {reviewer.name}")
-    view.say(reviewer.gate(*words).rstrip())
-    view.say()
+    view.quote(reviewer.gate(*words))

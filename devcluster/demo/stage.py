@@ -58,16 +58,12 @@ class Stage:
 
     def rollout(self) -> Json:
         """The Rollout as it stands."""
-        return self.api.request("GET", _ROLLOUT)
-
-    def deployment(self) -> Json:
-        """The user's own Deployment as it stands."""
-        return self.api.request("GET", _DEPLOYMENT)
+        return self._read(_ROLLOUT)
 
     def run(self, name: str) -> Json:
         """A GateRun; empty when there is none of that name."""
         try:
-            return self.api.request("GET", f"{_ROLLOUT.rpartition('/rollouts/')[0]}/gateruns/{name}")
+            return self._read(f"{_ROLLOUT.rpartition('/rollouts/')[0]}/gateruns/{name}")
         except ApiRefused as error:
             if error.status == 404:
                 return {}
@@ -76,6 +72,13 @@ class Stage:
     def audit(self) -> AuditLog:
         """The operator's writes from now on."""
         return AuditLog(self.cluster.audit_log)
+
+    def _read(self, path: str) -> Json:
+        try:
+            return self.api.request("GET", path)
+        except ConnectionError:
+            # The server may have closed a connection that was idle for a while; the next request opens another.
+            return self.api.request("GET", path)
 
 
 def _apply(people: People, *names: str) -> None:

@@ -80,5 +80,6 @@ def on_purpose(report: LoadReport) -> int:
 
 
 def lost(report: LoadReport) -> int:
-    """Failures that nobody ordered: answered by the gateway itself, or not at all."""
-    return report.failed - on_purpose(report)
+    """Failures that nobody ordered: answered with anything else but 200 (a 404 of the gateway's too), or not at all."""
+    unanswered = sum(report.errors.values())
+    return unanswered + report.answered - report.statuses.get("200", 0) - on_purpose(report)

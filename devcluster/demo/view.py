@@ -23,6 +23,9 @@ class View(Protocol):
     def say(self, text: str = "") -> None:
         """A line, or several, that stay."""
 
+    def quote(self, text: str) -> None:
+        """What a command printed, line for line."""
+
     def title(self, text: str) -> None:
         """The heading of what comes now."""
 
@@ -58,6 +61,9 @@ class PlainView:
 
     def say(self, text: str = "") -> None:
         print(text, flush=True)
+
+    def quote(self, text: str) -> None:
+        self.say(f"{text.rstrip()}\n")
 
     def title(self, text: str) -> None:
         self._shown, self._numbers_at = None, 0.0

@@ -67,7 +67,10 @@ class Applier:
             if not isinstance(action, a.Answer | a.Emit):
                 await self._act(world, action)
         if status is not None:
-            status = status.model_copy(update={"ledger": self._ledger.head(world.namespace, world.name)})
+            head = self._ledger.head(world.namespace, world.name)
+            if head.head is not None:
+                # One that could not be read or written just now keeps the head that was last known.
+                status = status.model_copy(update={"ledger": head})
             if status != world.parsed.status:
                 await self._report(world, status)
         for action in last:

@@ -20,11 +20,14 @@ from gatewright_operator.watched import WATCHED
 Saw = Callable[[Resource, str | None, dict[str, Any]], None]
 """Called for each event: its kind, its type (None: listed at the start of a watch), the object."""
 
+Listed = Callable[[str], None]
+"""Called with the path of each listing that a watch starts with."""
+
 RELOGIN_SECONDS = 5.0
 """kopf logs in again at once after each 401; this holds it up."""
 
 
-def registry(api: Transport, saw: Saw) -> kopf.OperatorRegistry:
+def registry(api: Transport, saw: Saw, listed: Listed) -> kopf.OperatorRegistry:
     """One log-in, and one event handler per watched kind."""
     result = kopf.OperatorRegistry()
     logged_in_at = float("-inf")
@@ -37,7 +40,9 @@ def registry(api: Transport, saw: Saw) -> kopf.OperatorRegistry:
         now = asyncio.get_running_loop().time
         await asyncio.sleep(max(0.0, logged_in_at + RELOGIN_SECONDS - now()))
         logged_in_at = now()
-        return kopf.AiohttpSession(server=api.configuration.host, aiohttp_session=api.new_session())
+        return kopf.AiohttpSession(
+            server=api.configuration.host, aiohttp_session=api.new_session(listed=listed)
+        )
 
     async def seen(*, event: Any, param: Any = None, **_: Any) -> None:
         saw(param, event["type"], event["object"])
@@ -82,11 +87,17 @@ def settings(identity: str) -> kopf.OperatorSettings:
 
 
 async def watch(
-    api: Transport, saw: Saw, *, namespaces: Sequence[str], identity: str, stop: asyncio.Event
+    api: Transport,
+    saw: Saw,
+    listed: Listed,
+    *,
+    namespaces: Sequence[str],
+    identity: str,
+    stop: asyncio.Event,
 ) -> None:
     """Watch until `stop`; ends early, or raises, when kopf gives up (its caller starts it anew)."""
     await kopf.operator(
-        registry=registry(api, saw),
+        registry=registry(api, saw, listed),
         settings=settings(identity),
         stop_flag=stop,
         clusterwide=not namespaces,

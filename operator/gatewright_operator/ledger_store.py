@@ -147,8 +147,10 @@ class LedgerStore:
     async def _load(self, world: World) -> _Held:
         key, uid = (world.namespace, world.name), world.parsed.metadata.uid
         held = self._held.get(key)
-        # A broken one is read each time: somebody may have put it back as it was.
-        if held is not None and held.uid == uid and not held.broken:
+        seen = world.parsed.status.ledger
+        # A broken one is read each time: somebody may have put it back as it was. And one that is behind what status
+        # reports has been written by another operator: to plan from it would be to go on with what that one has ended.
+        if held is not None and held.uid == uid and not held.broken and not _behind(held.ledger.head, seen):
             return held
         raws = await self._api.list(CONFIGMAPS, world.namespace, labels=f"{LEDGER_LABEL}={world.name}")
         segments, versions = [], {}
@@ -157,7 +159,6 @@ class LedgerStore:
             if index is not None:
                 segments.append(Segment.of(index, raw.get("data"), sealed=bool(raw.get("immutable"))))
                 versions[index] = raw["metadata"]["resourceVersion"]
-        seen = world.parsed.status.ledger
         heads = [Head(seen.segment, seen.sequence, seen.head)] if seen.head is not None else []
         ledger = Ledger.read(segments, heads=heads)
         broken = str(LedgerBroken(ledger.broken)) if ledger.broken is not None else ""
@@ -168,3 +169,7 @@ class LedgerStore:
         held = _Held(uid, ledger, memory, broken, seen, versions)
         self._held[key] = held
         return held
+
+
+def _behind(head: Head | None, seen: LedgerStatus) -> bool:
+    return seen.head is not None and (head is None or head.sequence < seen.sequence)

@@ -66,11 +66,13 @@ class Lookups:
             and deployment.revision != status.stable.revision
         )
         closing = status.phase in (Phase.PROMOTING, Phase.RESTORING) and deployment.settled and not has_canary
-        turned = (
-            status.phase is Phase.PROMOTING
-            and status.canary is not None
-            and deployment.revision != status.canary.revision
-        )
+        going_to = {
+            Phase.PROMOTING: (status.canary,),
+            # Until its template is written back, the Deployment carries the version that failed.
+            Phase.RESTORING: (status.canary, status.previous),
+        }
+        ours = {v.revision for v in going_to.get(status.phase or Phase.IDLE, ()) if v is not None}
+        turned = status.phase in going_to and deployment.revision not in ours
         if not (status.phase is None or starting or closing or turned):
             return None
         labels = ",".join(f"{k}={v}" for k, v in deployment.selector.items())

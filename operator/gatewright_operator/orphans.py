@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from gatewright_analysis.names import GATED_LABEL
+from gatewright_analysis.names import GATED_LABEL, ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
@@ -21,9 +21,15 @@ Json = dict[str, Any]
 
 async def release_orphans(api: Api, cache: Cache, recorder: Recorder, namespace: str) -> None:
     """Un-pauses only a Deployment whose template is the one that serves; any other stays paused, and an Event says so."""
-    named = {r["spec"]["workloadRef"]["name"] for r in cache.all(ROLLOUTS, namespace)}
+    rollouts = cache.all(ROLLOUTS, namespace)
+    named = {r["spec"]["workloadRef"]["name"] for r in rollouts}
+    alive = {r["metadata"]["name"] for r in rollouts}
     for raw in cache.all(DEPLOYMENTS, namespace):
         view = deployment_view(raw)
+        if view.labels.get(GATED_LABEL) == "canary" and view.labels.get(ROLLOUT_LABEL) not in alive:
+            # An operator that had lost its turn made it after another had cleared up.
+            await api.delete(DEPLOYMENTS, namespace, view.name, uid=view.uid)
+            continue
         if not view.gated or view.name in named or view.deleting:
             continue
         labels = ",".join(f"{k}={v}" for k, v in view.selector.items())

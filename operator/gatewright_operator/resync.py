@@ -1,7 +1,8 @@
 """A full re-list of everything watched, every few minutes: repairs missed events and drops what is gone.
 
-After a long disconnect a watch starts anew and never tells of objects that were deleted meanwhile; nothing
-but a listing finds them. The first one fills the cache before any decision is made.
+A watch that starts, or starts anew after a disconnect, never tells of objects that were deleted before; nothing
+but a younger listing finds them, so one follows each such start. The first one fills the cache before any
+decision is made.
 """
 
 import asyncio
@@ -17,6 +18,8 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
 RETRY_CAP_SECONDS = 30.0
+SETTLE_SECONDS = 0.5
+"""Watches begin together; what they begin with is listed together."""
 
 
 class Resync:
@@ -36,6 +39,13 @@ class Resync:
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._interval_seconds = interval_seconds
         self._watched = watched
+        self._by_path = {
+            w.resource.path(namespace): (w, namespace if w.resource.namespaced else None)
+            for w in watched
+            for namespace in self._namespaces
+        }
+        self._began: dict[str, None] = {}
+        self._news = asyncio.Event()
 
     async def fill(self) -> None:
         """The first listing: returns when every kind is in the cache, however long that takes."""
@@ -44,11 +54,44 @@ class Resync:
 
     async def run(self) -> None:
         """Re-list for ever."""
+        now = asyncio.get_running_loop().time
+        due = now() + self._interval_seconds
         while True:
-            await asyncio.sleep(self._interval_seconds)
+            try:
+                async with asyncio.timeout_at(due):
+                    await self._after_watches_began()
+                continue
+            except TimeoutError:
+                due = now() + self._interval_seconds
+            # All kinds are listed now anyway.
+            self._began.clear()
             await self._until_done(first=False)
             # Not all at once: the writes of a thousand Rollouts would stand in line behind each other.
             self._intake.everything(spread_seconds=min(30.0, self._interval_seconds / 10))
+
+    def watch_began(self, path: str) -> None:
+        """A watch has begun with a listing of this path: what was deleted before that, it will never tell."""
+        if path in self._by_path:
+            self._began[path] = None
+            self._news.set()
+
+    async def _after_watches_began(self) -> None:
+        """List once more what watches began with: the listing in the cache may be older than theirs."""
+        await self._news.wait()
+        await asyncio.sleep(SETTLE_SECONDS)
+        self._news.clear()
+        while self._began:
+            path = next(iter(self._began))
+            watched, namespace = self._by_path[path]
+            try:
+                listing = await self._list(watched, namespace)
+            except ApiError as error:
+                log.warning("cannot list what a watch began with; trying again", extra={"error": str(error)})
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            self._began.pop(path, None)
+            # Not counted as missed: a watch that is a moment behind will tell most of it.
+            self._intake.relisted(watched.resource, listing, namespace=namespace, first=True)
 
     async def once(self, *, first: bool = False) -> None:
         """List every kind once. Raises ApiError when one of them could not be listed."""

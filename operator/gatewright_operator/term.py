@@ -135,6 +135,7 @@ class Term:
         await watch(
             self._api,
             self._saw,
+            self._listed,
             namespaces=self._options.namespaces,
             identity=self._identity,
             stop=stop,
@@ -148,6 +149,11 @@ class Term:
             self._loop.call_soon_threadsafe(self._intake.gone, resource, obj)
         else:
             self._loop.call_soon_threadsafe(self._changed, resource, obj, type_ is None)
+
+    def _listed(self, path: str) -> None:
+        """Called in the watches' thread: a watch has begun with a listing."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._resync.watch_began, path)
 
     def _changed(self, resource: Resource, obj: dict[str, Any], listed: bool) -> None:
         self._intake.changed(resource, obj, listed=listed)

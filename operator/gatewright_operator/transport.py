@@ -85,11 +85,12 @@ class Transport:
         self._metrics = metrics or Metrics()
         self.may_write: Callable[[], bool] = lambda: True
 
-    def new_session(self) -> aiohttp.ClientSession:
+    def new_session(self, *, listed: Callable[[str], None] | None = None) -> aiohttp.ClientSession:
         """Connections of their own to the same server, for the event loop that runs now, logged in as this
         is.
 
         The credentials are looked up for each request, so a token that is replaced needs no new session.
+        `listed` is told the path of everything that was read by a GET that is not a watch.
         """
 
         async def authorise(
@@ -98,7 +99,11 @@ class Transport:
             token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
             if token:
                 request.headers["Authorization"] = token
-            return await handler(request)
+            response = await handler(request)
+            read = request.method == "GET" and response.status == 200 and "watch" not in request.url.query
+            if listed is not None and read:
+                listed(request.url.path)
+            return response
 
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=self._client.rest_client.ssl_context),

@@ -32,8 +32,8 @@ from tests.cluster.checkout import (
     rollout,
     service,
 )
-from tests.cluster.objects import Objects
-from tests.cluster.support import Answer, Manifest, eventually, kubectl, kubectl_program
+from tests.cluster.decisions import Decisions
+from tests.cluster.support import Answer, Manifest, eventually, kubectl_program
 from tests.cluster.traffic import Traffic, lost
 
 __all__ = [
@@ -67,11 +67,8 @@ Person = Callable[..., Path]
 
 
 @dataclass
-class Release(Objects):
+class Release(Decisions):
     """One service, its Rollout, and what a user sees of both."""
-
-    host: str
-    developer: Path
 
     @classmethod
     def create(
@@ -105,14 +102,6 @@ class Release(Objects):
         if gated:
             shop.phase("Idle")
         return shop
-
-    @property
-    def rollout(self) -> Any:
-        return self.get("rollouts.gatewright.dev", "checkout")
-
-    @property
-    def status(self) -> Any:
-        return self.rollout.get("status", {})
 
     @property
     def deployment(self) -> Any:
@@ -205,71 +194,10 @@ class Release(Objects):
         env = {e["name"]: e.get("value", "") for e in pod["spec"]["containers"][0]["env"]}
         return str(env["VERSION"])
 
-    def answer(self, kind: str, written: Answer) -> Any:
-        """Waits for what the operator says to a review or an order, as `review` or `order` wrote it."""
-        name = written.json["metadata"]["name"]
-
-        def answered() -> Any:
-            status = self.get(kind, name).get("status") or {}
-            return status if status.get("outcome") else None
-
-        return eventually(answered, 60, f"{name} is answered")
-
-    def review(
-        self, decision: str, *, who: Path, reason: str = "looked at the dashboards", **over: Any
-    ) -> Answer:
-        """A GateReview on what is held now, straight to the API server."""
-        hold, whoami = (
-            self.status["hold"],
-            kubectl(["auth", "whoami", "-o", "json"], who).json["status"]["userInfo"],
-        )
-        spec = {
-            "rollout": "checkout",
-            "rolloutUID": self.rollout["metadata"]["uid"],
-            "run": hold["run"],
-            "revision": self.status["canary"]["revision"],
-            "step": hold["step"],
-            "evidenceDigest": hold["evidenceDigest"],
-            "decision": decision,
-            "reviewer": whoami["username"],
-            "groups": whoami["groups"],
-            "reason": reason,
-            **({"expiresAt": in_hours(24)} if decision == "Approve" else {}),
-            **over,
-        }
-        body = {
-            "apiVersion": "gatewright.dev/v1alpha1",
-            "kind": "GateReview",
-            "metadata": {"generateName": "checkout-"},
-            "spec": spec,
-        }
-        return self.kubectl("create", "-f", "-", "-o", "json", who=who, manifest=body)
-
-    def order(self, order: str, *, who: Path | None = None, revision: str | None = None) -> Answer:
-        who = who or self.developer
-        whoami = kubectl(["auth", "whoami", "-o", "json"], who).json["status"]["userInfo"]
-        status = self.status
-        at_hand = (status.get("canary") or status.get("rejected") or {}).get("revision")
-        body = {
-            "apiVersion": "gatewright.dev/v1alpha1",
-            "kind": "GateOrder",
-            "metadata": {"generateName": "checkout-"},
-            "spec": {
-                "rollout": "checkout",
-                "rolloutUID": self.rollout["metadata"]["uid"],
-                "revision": revision or at_hand,
-                "order": order,
-                "orderedBy": whoami["username"],
-                "groups": whoami["groups"],
-                "reason": f"{order} for the test",
-            },
-        }
-        return self.kubectl("create", "-f", "-", "-o", "json", who=who, manifest=body)
-
     def spoken_reasons(self) -> set[str]:
         """Every reason that conditions, Events, verdicts and the ledger of this release speak of."""
         spoken = {c["reason"] for c in self.status["conditions"]}
-        spoken |= {e["reason"] for e in self.list("events") if e["involvedObject"]["kind"] == "Rollout"}
+        spoken |= {e["reason"] for e in self.all("events") if e["involvedObject"]["kind"] == "Rollout"}
         for entry in self.ledger():
             body = entry["body"]
             spoken |= {body["reason"]} if "reason" in body else set()
@@ -292,7 +220,9 @@ class Release(Objects):
                 ]
                 assert not marks, f"Service {name} still carries {marks}"
             route = self.get("httproute", "checkout")
-            assert "gatewright.dev/decision" not in route["metadata"].get("annotations", {})
+            assert "gatewright.dev/decision" not in route["metadata"].get("annotations", {}), (
+                "the route is marked"
+            )
             assert not self.get("deployment", "checkout-canary"), "the canary is still there"
             own = self.get("deployment", "checkout")["metadata"]
             left = {"gatewright.dev/pinned", "gatewright.dev/in-flight"} & own.get("annotations", {}).keys()

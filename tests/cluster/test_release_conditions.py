@@ -283,6 +283,25 @@ def test_what_is_mended_is_adopted_without_another_word(
     assert objects.get("deployment", "checkout")["metadata"]["labels"]["gatewright.dev/gated"] == "true"
 
 
+def test_a_gated_deployment_whose_contract_went_and_came_back_says_both(
+    cluster: Instance, operator: Operator, namespace: str
+) -> None:
+    objects = _applied(cluster, namespace, lambda m: None)
+
+    def ready() -> Any:
+        return _conditions(objects).get("Ready", {})
+
+    eventually(lambda: ready().get("status") == "True", 30, "the Deployment is adopted")
+    assert objects.kubectl("delete", "gatecontract", "checkout").ok
+    eventually(
+        lambda: ready()["reason"] == "ContractNotFound", 30, "the Rollout says that its contract is gone"
+    )
+    assert ready()["status"] == "False"
+    objects.apply(contract())
+    eventually(lambda: ready()["status"] == "True", 30, "the Rollout is ready again")
+    assert "is stable; waiting for a new template" in ready()["message"], ready()
+
+
 def test_a_service_that_selects_other_pods_stands_in_nobodys_way(
     cluster: Instance, operator: Operator, namespace: str
 ) -> None:

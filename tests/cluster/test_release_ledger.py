@@ -128,6 +128,8 @@ def test_nothing_starts_on_a_ledger_that_was_tampered_with_until_it_is_as_it_was
     assert not shop.get("deployment", "checkout-canary")
     assert shop.deployment["spec"]["paused"] is True
     _write(shop, min(shop.get("configmap", "checkout-ledger-0000")["data"]), original)
+    # The operator does not watch ConfigMaps: it looks again within half a minute, or when anything else happens.
+    assert shop.kubectl("annotate", "deployment", "checkout", "example.com/touched=yes").ok
     shop.phase("Progressing")
     shop.verify_ledger()
 

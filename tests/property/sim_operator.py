@@ -123,7 +123,7 @@ class Process:
         worked = 0
         self.sync()
         while (key := self.queue.take()) is not None:
-            if key.kind != "rollout":
+            if key.kind not in ("rollout", "workload"):
                 continue
             worked += 1
             assert worked < HOT, f"{key} is reconciled again and again without end: {self._where()}"

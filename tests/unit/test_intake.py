@@ -160,7 +160,7 @@ def test_a_gated_deployment_that_no_rollout_names_is_looked_at_when_the_cache_is
             deployment["metadata"]["labels"] = {"gatewright.dev/gated": gated}
             world.api.store(DEPLOYMENTS, deployment)
         await world.resync().fill()
-        assert await world.due() == {CHECKOUT, Key("workload", "shop", "left")}
+        assert Key("workload", "shop", "left") in await world.due()
 
     run(main())
 
@@ -181,6 +181,29 @@ def test_a_relist_finds_what_was_deleted_and_changed_while_nobody_watched() -> N
         assert await world.due() == {Key("rollout", "shop", "gone"), Key("rollout", "shop", "changed")}
         assert world.cache.get(ROLLOUTS, "shop", gone["metadata"]["name"]) is None
         assert world.metrics.missed_events.value(resource="rollouts") == 2
+
+    run(main())
+
+
+def test_what_was_deleted_between_the_first_listing_and_the_start_of_its_watch_is_found_soon_after_that() -> (
+    None
+):
+    async def main() -> None:
+        world = World()
+        world.api.store(ROLLOUTS, rollout(0, "gone"))
+        resync = world.resync()
+        await resync.fill()
+        await world.due()
+        del world.api.objects[(ROLLOUTS, "shop", "gone")]
+        world.api.version += 1
+        task = asyncio.create_task(resync.run())
+        resync.watch_began("/apis/somebody.else/v1/things")
+        resync.watch_began(ROLLOUTS.path(None))
+        await asyncio.sleep(1.0)
+        assert await world.due() == {Key("rollout", "shop", "gone")}
+        assert world.cache.get(ROLLOUTS, "shop", "gone") is None
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     run(main())
 

@@ -3,7 +3,7 @@
 from gatewright_analysis.kinds.rollout import Phase, StableStatus
 from gatewright_analysis.names import GATED_LABEL
 from gatewright_analysis.reasons import Reason
-from gatewright_operator.plan.actions import PatchDeployment, Plan, StoreTemplate
+from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, StoreTemplate
 from gatewright_operator.plan.checks import first_problem, user_pause
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.recover import recover
@@ -13,6 +13,8 @@ from gatewright_operator.workload import DeploymentView, ReplicaSetView
 RECHECK_SECONDS = 30.0
 UNWATCHED_SECONDS = 2.0
 """A Deployment is watched once it is gated; until then it is looked at again after this long."""
+UNWATCHED_PROBLEM_SECONDS = 5.0
+"""The same, where something stands in the way that a person has to mend."""
 
 
 def refuse(d: Draft, problem: Problem, *, seconds: float = RECHECK_SECONDS) -> Plan:
@@ -43,7 +45,7 @@ def adopting(s: Snapshot) -> Plan:
     if s.memory.open is not None:
         return recover(d)
     if (problem := first_problem(s) or user_pause(s)) is not None:
-        return refuse(d, problem)
+        return refuse(d, problem, seconds=UNWATCHED_PROBLEM_SECONDS)
     deployment = s.deployment
     assert deployment is not None
     found = serving(s.replica_sets or (), deployment)
@@ -69,5 +71,7 @@ def adopting(s: Snapshot) -> Plan:
     d.do(StoreTemplate(stable.revision, found.template))
     if not deployment.gated:
         d.do(PatchDeployment(labels={GATED_LABEL: "true"}))
+    # No rollout stands open: what a lost status left of the last one is its finalizer at most.
+    d.do(SetFinalizer(False))
     d.say(Reason.ADOPTED, f"Deployment {deployment.name} is gated; revision {stable.revision} is stable.")
     return d.again()

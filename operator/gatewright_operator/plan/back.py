@@ -14,7 +14,7 @@ from gatewright_operator.plan.actions import (
     SetRoute,
     SetSelector,
 )
-from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.draft import PROPAGATION, PROPAGATION_TO_THE_SECOND, Draft
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.snapshot import Snapshot
 
@@ -73,10 +73,13 @@ def _traffic_home(d: Draft) -> bool:
         recorded = d.stable.replicas
         grow = {"replicas": recorded} if deployment.replicas < recorded else {}
         d.decide(mark, required=False, **grow)
+    if s.rollout.status.phase is not Phase.ROLLING_BACK:
+        _fence_services(d, mark)
     moved, weight = False, d.status.weight
     if d.spec.traffic.gateway_api is not None and s.route is not None:
-        if s.route.canary_weight != 0 or (s.route.decision != mark and not marked):
-            moved = s.route.canary_percent > 0
+        sent = s.route.selected_rules > 0 and (s.route.canary_weight != 0 or s.route.mixed)
+        if sent or (s.route.decision != mark and not marked):
+            moved = sent
             stable_weight, canary_weight = s.route.weights_for(0)
             d.do(SetRoute(stable_weight, canary_weight, mark))
     elif s.canary is not None and s.canary.replicas > 0:
@@ -86,6 +89,25 @@ def _traffic_home(d: Draft) -> bool:
         d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
         return True
     return d.now < weight.since + PROPAGATION
+
+
+def _fence_services(d: Draft, mark: str) -> None:
+    """A Service that was never pinned still has the resourceVersion that a slower operator would pin it with."""
+    s, originals = d.s, d.status.originals
+    if d.spec.traffic.gateway_api is None or originals is None:
+        return
+    if s.stable_service is not None and s.stable_service.selector == originals.stable_selector:
+        d.do(SetSelector("stable", originals.stable_selector, mark))
+    if s.canary_service is not None and s.canary_service.selector == originals.canary_selector:
+        d.do(SetSelector("canary", originals.canary_selector, mark))
+
+
+def unobeyed_seconds(d: Draft) -> float:
+    """How long some proxy may still obey the weights that were before. The route itself says since when: status may have missed it."""
+    since, route = d.status.weight.since, d.s.route
+    if d.spec.traffic.gateway_api is not None and route is not None and route.written_at is not None:
+        return max(0.0, (route.written_at + PROPAGATION_TO_THE_SECOND - d.now).total_seconds())
+    return max(0.0, (since + PROPAGATION - d.now).total_seconds()) if since is not None else 0.0
 
 
 def canary_gone(d: Draft) -> bool:
@@ -121,7 +143,8 @@ def route_to_rest(d: Draft) -> bool:
         originals.stable_weight if originals.stable_weight is not None else 1,
         originals.canary_weight or 0,
     )
-    if (route.stable_weight, route.canary_weight) == resting and not route.decision:
+    changed = (route.stable_weight, route.canary_weight) != resting or route.mixed
+    if not (route.selected_rules and changed) and not route.decision:
         return False
     d.do(SetRoute(*resting, None))
     return True

@@ -21,12 +21,12 @@ def contested(d: Draft) -> Plan | None:
         (which, view, wanted) for which, view, wanted in pins if view is not None and view.selector != wanted
     ]
     percent, allowed = s.route.canary_percent, _allowed(d)
-    if not lost and percent in allowed:
+    if not lost and percent in allowed and not s.route.mixed:
         return None
     mark = d.mark("CONTESTED")
     desired = 0 if lost else min(d.status.weight.desired, percent)
     d.decide(mark)
-    if percent > desired or s.route.canary_weight is None:
+    if percent > desired or s.route.mixed or (s.route.canary_weight is None and s.route.selected_rules):
         d.do(SetRoute(*s.route.weights_for(desired), mark))
     for which, _, wanted in lost:
         d.do(SetSelector("stable" if which == "stable" else "canary", wanted, mark))

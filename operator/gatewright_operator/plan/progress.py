@@ -206,7 +206,13 @@ def set_weight(d: Draft, weight: int) -> Plan:
     s = d.s
     assert s.deployment is not None
     gateway = d.spec.traffic.gateway_api is not None
-    size = (canary_size if gateway else canary_size_by_ratio)(weight, max(1, s.deployment.replicas))
+    size = _pods_for(d, weight)
+    if gateway and (s.route is None or not s.route.selected_rules):
+        return hold_without_verdict(
+            d,
+            Reason.ROUTE_UNSUITABLE,
+            "The HTTPRoute is gone, or none of its rules has both backends any more; put it back, then retry.",
+        )
     if s.canary is None:
         if s.canary_manifest is not None:
             d.do(CreateCanary(s.canary_manifest))
@@ -247,6 +253,13 @@ def set_weight(d: Draft, weight: int) -> Plan:
     return next_step(d)
 
 
+def _pods_for(d: Draft, weight: int) -> int:
+    """How many canary pods a weight needs; none at weight 0."""
+    assert d.s.deployment is not None
+    size = canary_size if d.spec.traffic.gateway_api is not None else canary_size_by_ratio
+    return size(weight, max(1, d.s.deployment.replicas))
+
+
 def _canary_in_trouble(d: Draft) -> Plan | None:
     """A canary that can't come up: containers that fail again and again are a breach where a `pods` check says so."""
     s = d.s
@@ -259,12 +272,17 @@ def _canary_in_trouble(d: Draft) -> Plan | None:
         )
         return rolling_back(s, d)
     if late:
-        d.do(ScaleCanary(0))
-        why = s.pods.trouble or "its pods are not ready"
+        # An unready pod uses up a PodDisruptionBudget; those that have traffic stay.
+        in_force = max(d.status.weight.desired, s.route.canary_percent if s.route is not None else 0)
+        keep = _pods_for(d, in_force)
+        if s.canary is not None and s.canary.replicas > keep:
+            d.do(ScaleCanary(keep))
+        refusal = s.route.refusal if s.route is not None else ""
+        why = s.pods.trouble or refusal or "its pods are not ready"
         return hold_without_verdict(
             d,
             Reason.PROGRESS_DEADLINE,
-            f"The canary made no progress for {format_duration(d.spec.progress_deadline)}: {why}. It is scaled to 0; retry when that is mended.",
+            f"The canary made no progress for {format_duration(d.spec.progress_deadline)}: {why}. It is scaled to {keep}; retry when that is mended.",
         )
     return None
 

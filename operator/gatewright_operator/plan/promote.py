@@ -1,7 +1,5 @@
 """Phase Promoting: un-pause, and let the native rolling update do the rest while the canary keeps serving its weight."""
 
-from datetime import timedelta
-
 from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import AfterBack, Phase, WeightStatus
@@ -9,7 +7,7 @@ from gatewright_analysis.names import IN_FLIGHT, PINNED
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetSelector
 from gatewright_operator.plan.adopt import as_stable, serving
-from gatewright_operator.plan.back import canary_gone, rolling_back, route_to_rest
+from gatewright_operator.plan.back import canary_gone, rolling_back, route_to_rest, unobeyed_seconds
 from gatewright_operator.plan.bake import begin_bake
 from gatewright_operator.plan.draft import PROPAGATION, Draft
 from gatewright_operator.plan.marks import unmark_if_deleting
@@ -18,8 +16,6 @@ from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.snapshot import Snapshot
 from gatewright_operator.traffic.services import pinned_selector
 
-PROPAGATION_TO_THE_SECOND = PROPAGATION + timedelta(seconds=1)
-"""A write's time is known to the second only."""
 STALLED_SECONDS = 10.0
 """After this long without an event, the new pods are looked at one by one."""
 
@@ -130,7 +126,7 @@ def _rolling(d: Draft) -> Plan:
 def _make_room(d: Draft) -> None:
     if d.spec.traffic.gateway_api is not None and route_to_rest(d):
         d.set(weight=WeightStatus(desired=0, actual=0, since=d.now))
-    elif d.status.weight.since is None or d.now >= d.status.weight.since + PROPAGATION:
+    elif unobeyed_seconds(d) == 0:
         canary_gone(d)
 
 
@@ -140,7 +136,7 @@ def _clear_up(d: Draft) -> Plan:
     if route_to_rest(d):
         return d.wait(f"All pods are {d.canary.revision}.", seconds=PROPAGATION.total_seconds(), since=d.now)
     rested = s.route.written_at if s.route is not None else None
-    if rested is not None and (left := (rested + PROPAGATION_TO_THE_SECOND - d.now).total_seconds()) > 0:
+    if (left := unobeyed_seconds(d)) > 0:
         return d.wait(f"All pods are {d.canary.revision}.", seconds=left, since=d.now)
     if not canary_gone(d):
         return d.wait("Waiting until the canary's pods are gone.", seconds=5.0, since=rested)

@@ -45,12 +45,18 @@ def recover(d: Draft) -> Plan:
         )
         return d.again()
     if begun.back is not None:
-        d.go_back(Reason(begun.back_reason), begun.back_message, then=begun.back)
+        d.go_back(Reason(begun.back_reason), begun.back_message, then=begun.back, cause=begun.back_cause)
     elif lost:
         d.go_back(
             Reason.STATUS_LOST,
             f"Status was lost in the middle of {begun.revision}; going back to {begun.stable.revision} and starting again.",
             then=AfterBack.START,
+        )
+    elif d.s.rollout.metadata.deletion_timestamp is not None:
+        d.go_back(
+            Reason.DELETED,
+            f"The Rollout was deleted when {begun.revision} had only begun; what was begun is taken back.",
+            then=AfterBack.IDLE,
         )
     else:
         d.go_back(

@@ -2,10 +2,10 @@
 
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import Phase, RejectedStatus
-from gatewright_analysis.names import GATED_LABEL, IN_FLIGHT
+from gatewright_analysis.names import GATED_LABEL, IN_FLIGHT, ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
-from gatewright_operator.plan.actions import PatchDeployment, Plan
-from gatewright_operator.plan.adopt import refuse
+from gatewright_operator.plan.actions import DeleteCanary, PatchDeployment, Plan
+from gatewright_operator.plan.adopt import UNWATCHED_PROBLEM_SECONDS, refuse
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.people import answer_late_ones, hear
@@ -39,9 +39,12 @@ def rolled_back(s: Snapshot) -> Plan:
         return _at_rest(d)
     if deployment.revision == d.stable.revision or rejected is None:
         answer_late_ones(d)
+        _sweep(d)
         return d.done()
     if deployment.revision != rejected.revision:
         answer_late_ones(d)
+        return _new_template(d)
+    if half_rolled(d):
         return _new_template(d)
     if hold_template(d):
         return d.again()
@@ -55,7 +58,19 @@ def rolled_back(s: Snapshot) -> Plan:
             )
             return d.again()
         return started
+    _sweep(d)
     return d.done()
+
+
+def _sweep(d: Draft) -> None:
+    """A canary at rest serves nobody: an operator that had lost its turn without noticing made it after another cleared up."""
+    canary = d.s.canary
+    if (
+        canary is not None
+        and not canary.deleting
+        and canary.labels.get(ROLLOUT_LABEL) == d.s.rollout.metadata.name
+    ):
+        d.do(DeleteCanary())
 
 
 def _begun_for_another(d: Draft) -> bool:
@@ -86,6 +101,7 @@ def _at_rest(d: Draft) -> Plan:
         )
         return d.again()
     d.set(phase=Phase.IDLE)
+    _sweep(d)
     if not deployment.gated:
         d.do(PatchDeployment(labels={GATED_LABEL: "true"}))
     problem = first_problem(d.s)
@@ -94,7 +110,9 @@ def _at_rest(d: Draft) -> Plan:
     if not d.s.guarded:
         d.problem = Reason.GUARD_MISSING
         return d.wait("The admission policies are missing or altered; install the chart again.", seconds=30.0)
-    if not d.status.message or d.s.rollout.status.message.startswith("The admission policies"):
+    before = d.s.rollout.status
+    mended = any(c.type == "Stalled" and c.status == "True" for c in before.conditions)
+    if not d.status.message or (mended and before.phase is Phase.IDLE):
         d.set(message=f"Revision {d.stable.revision} is stable; waiting for a new template.")
     return d.done()
 
@@ -141,4 +159,5 @@ def _workload_gone(d: Draft) -> Plan:
             Reason.WORKLOAD_NOT_FOUND,
             f"Deployment {d.spec.workload_ref.name} is gone; its next first version is adopted as it is.",
         ),
+        seconds=UNWATCHED_PROBLEM_SECONDS,
     )

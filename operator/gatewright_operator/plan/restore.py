@@ -5,7 +5,7 @@ from gatewright_analysis.names import IN_FLIGHT, PINNED
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetRoute
 from gatewright_operator.plan.adopt import as_stable, serving
-from gatewright_operator.plan.back import canary_gone, release_pins
+from gatewright_operator.plan.back import canary_gone, release_pins, unobeyed_seconds
 from gatewright_operator.plan.draft import PROPAGATION, Draft
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.snapshot import Snapshot
@@ -53,15 +53,19 @@ def restoring(s: Snapshot) -> Plan:
     d = Draft(s)
     deployment, target, rejected = s.deployment, d.status.previous, d.status.rejected
     assert target is not None and rejected is not None
-    if deployment is None or deployment.deleting:
-        return _arrive(d)
     if _leave_canary(d):
         return d.wait(d.status.message, seconds=PROPAGATION.total_seconds())
-    since = d.status.weight.since
-    if s.canary is not None and since is not None and d.now < since + PROPAGATION:
-        return d.done((since + PROPAGATION - d.now).total_seconds())
+    if s.canary is not None and (left := unobeyed_seconds(d)) > 0:
+        return d.done(left)
     if not canary_gone(d):
         return d.wait(d.status.message, seconds=5.0)
+    if deployment is None or deployment.deleting:
+        return _arrive(d)
+    found = serving(s.replica_sets or (), deployment)
+    third = deployment.revision not in (rejected.revision, target.revision)
+    if third and deployment.paused and found is not None and found.revision == target.revision:
+        # All pods are back already, and the next template waits for its turn.
+        return _arrive(d)
     if s.restore is None:
         return d.wait(
             f"The recorded template of {target.revision} is missing; put a good template on the Deployment by hand.",

@@ -88,8 +88,9 @@ def start(d: Draft) -> Plan:
         previous=None,
         rejected=None,
     )
-    _record(d, contract, stable, canary, originals)
+    # First, because it is refused where this picture of the Rollout is old: then nothing of it comes into the ledger.
     d.do(SetFinalizer(True))
+    _record(d, contract, stable, canary, originals)
     gateway = d.spec.traffic.gateway_api
     mark = d.mark("START")
     d.decide(mark, annotations={PINNED: gateway.stable_service} if gateway else {})

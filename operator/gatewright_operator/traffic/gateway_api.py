@@ -31,7 +31,12 @@ class RouteView:
 
     @property
     def canary_percent(self) -> int:
-        """Share of the canary between the two backends, in percent; an absent weight is 1, as the Gateway API says."""
+        """Share of the canary between the two backends, in percent; an absent weight is 1, as the Gateway API says.
+
+        0 where no rule has both: then no request is sent to the canary by us.
+        """
+        if not self.selected_rules:
+            return 0
         canary = 1 if self.canary_weight is None else self.canary_weight
         stable = 1 if self.stable_weight is None else self.stable_weight
         return round(100 * canary / (canary + stable)) if canary + stable else 0
