@@ -157,7 +157,9 @@ class SimApi:
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        return self._update(actor, "update", resource, self._live(resource, namespace, name), body, subresource, dry_run)
+        return self._update(
+            actor, "update", resource, self._live(resource, namespace, name), body, subresource, dry_run
+        )
 
     def patch(
         self,
@@ -170,7 +172,9 @@ class SimApi:
         dry_run: bool = False,
     ) -> Object:
         live = self._live(resource, namespace, name)
-        return self._update(actor, "patch", resource, live, merged(live, body), subresource, dry_run, wanted=body)
+        return self._update(
+            actor, "patch", resource, live, merged(live, body), subresource, dry_run, wanted=body
+        )
 
     def delete(
         self,
@@ -265,7 +269,9 @@ class SimApi:
                 "operation": "Update",
                 "time": format_time(self.now().replace(microsecond=0)),
             } | ({"subresource": subresource} if subresource else {})
-            others = [m for m in managed if (m["manager"], m.get("subresource")) != (manager, subresource or None)]
+            others = [
+                m for m in managed if (m["manager"], m.get("subresource")) != (manager, subresource or None)
+            ]
             metadata["managedFields"] = [*others, mine]
         stored = obj | {"metadata": metadata}
         if "deletionTimestamp" in metadata and not metadata.get("finalizers") and before is not None:
@@ -321,10 +327,14 @@ class Client:
     async def get(self, resource: Resource, namespace: str, name: str, **_: Any) -> Object | None:
         return self._server.get(resource, namespace, name)
 
-    async def list(self, resource: Resource, namespace: str | None, *, labels: str = "", **_: Any) -> list[Object]:
+    async def list(
+        self, resource: Resource, namespace: str | None, *, labels: str = "", **_: Any
+    ) -> list[Object]:
         return self._server.all(resource, namespace, labels)
 
-    async def listing(self, resource: Resource, namespace: str | None, *, labels: str = "", **_: Any) -> Listing:
+    async def listing(
+        self, resource: Resource, namespace: str | None, *, labels: str = "", **_: Any
+    ) -> Listing:
         return Listing(self._server.all(resource, namespace, labels), str(self._server.version))
 
     async def create(
@@ -391,7 +401,14 @@ class Client:
         await self._write("delete", resource, namespace, name, send)
 
     async def _write(
-        self, verb: str, resource: Resource, namespace: str, name: str, send: Callable[[], Any], *, quiet: bool = False
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        send: Callable[[], Any],
+        *,
+        quiet: bool = False,
     ) -> Any:
         if quiet:
             return send()

@@ -74,7 +74,9 @@ async def moments(scenario: Scenario) -> list[Moment]:
     return found
 
 
-async def meddled(moment: Moment, number: int, meddle: Callable[[World], object]) -> tuple[Process, Invariants] | None:
+async def meddled(
+    moment: Moment, number: int, meddle: Callable[[World], object]
+) -> tuple[Process, Invariants] | None:
     """An operator whose write `number` of this moment was preceded by what somebody else did. None: it does not get so far."""
     world, invariants = moment.again()
     done = False

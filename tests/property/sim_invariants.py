@@ -82,7 +82,12 @@ class Invariants:
             CONFIGMAPS: self._ledger,
         }
         if not before:
-            for resource, name in ((HTTPROUTES, NAME), (SERVICES, NAME), (SERVICES, CANARY), (DEPLOYMENTS, NAME)):
+            for resource, name in (
+                (HTTPROUTES, NAME),
+                (SERVICES, NAME),
+                (SERVICES, CANARY),
+                (DEPLOYMENTS, NAME),
+            ):
                 self._learn(resource, world.api.get(resource, NAMESPACE, name))
             self.originals = {
                 (resource, name): world.api.get(resource, NAMESPACE, name)
@@ -136,7 +141,9 @@ class Invariants:
         assert behind or self.world.deployment() is None, "the stable Service has no ready pod"
         for pod in behind:
             revision = version_of(pod)
-            assert revision in self._may_serve(), f"{pod['metadata']['name']} of {revision} is behind the stable Service"
+            assert revision in self._may_serve(), (
+                f"{pod['metadata']['name']} of {revision} is behind the stable Service"
+            )
         route = self.world.api.get(HTTPROUTES, NAMESPACE, NAME)
         if route is None or self.world.canary_weight() == 0:
             return
@@ -159,7 +166,9 @@ class Invariants:
         ours = ROLLOUT_LABEL in pod["metadata"]["labels"]
         if change.before is None:
             revision = version_of(pod)
-            assert ours or revision in self.promoted, f"a pod of {revision} started, which nobody has promoted"
+            assert ours or revision in self.promoted, (
+                f"a pod of {revision} started, which nobody has promoted"
+            )
         ending = change.after is not None and "deletionTimestamp" in change.after["metadata"]
         if ending and change.before is not None and ready(change.before):
             self._ending(pod, ours)
@@ -177,7 +186,9 @@ class Invariants:
                 f"{name} of {revision} serves, and ended before anything was promoted"
             )
         elif self.world.api.get(HTTPROUTES, NAMESPACE, NAME) is not None and self._gateway():
-            assert self.world.canary_weight() == 0, f"canary pod {name} ended at weight {self.world.canary_weight()}"
+            assert self.world.canary_weight() == 0, (
+                f"canary pod {name} ended at weight {self.world.canary_weight()}"
+            )
             since = self.positive_until
             assert since is None or self.world.now >= since + PROPAGATION, (
                 f"canary pod {name} ended {self.world.now - since} after its weight went: proxies still send to it"
@@ -208,7 +219,9 @@ class Invariants:
         pinned = "pod-template-hash" in stable["spec"]["selector"]
         rollout = self.world.rollout()
         serving = rollout.status.stable.revision if rollout and rollout.status.stable else ""
-        assert not pinned or revision == serving, "un-paused while the stable Service is pinned to the old version"
+        assert not pinned or revision == serving, (
+            "un-paused while the stable Service is pinned to the old version"
+        )
 
     # Foreign bytes
 
@@ -248,7 +261,9 @@ class Invariants:
         left = [m for m in MARKS if m in deployment["metadata"].get("annotations", {}) and m not in wanted]
         assert not left, f"the Deployment still carries {left}"
         if rollout is None:
-            assert GATED_LABEL not in deployment["metadata"]["labels"], "the Deployment is still gated, by nobody"
+            assert GATED_LABEL not in deployment["metadata"]["labels"], (
+                "the Deployment is still gated, by nobody"
+            )
         self.endpoints()
 
     # The ledger
@@ -285,14 +300,19 @@ class Invariants:
             return
         status = run["status"]
         said = status["breach"] if entry.key.kind == "Breach" else status.get("breach") or status["verdict"]
-        assert entry.body["verdict"]["decision"] in (said["decision"], status.get("verdict", said)["decision"])
+        assert entry.body["verdict"]["decision"] in (
+            said["decision"],
+            status.get("verdict", said)["decision"],
+        )
         spec = run["spec"]
         assert (spec["revision"], spec["step"], spec["attempt"]) == (
             entry.key.revision, entry.key.step, entry.key.attempt,
         ), f"the verdict of {run['metadata']['name']} was entered under {entry.key}"  # fmt: skip
 
     def _said(self, resource: Resource, entry: Entry) -> None:
-        found = next((o for o in self.world.api.all(resource) if o["metadata"]["uid"] == entry.key.cause), None)
+        found = next(
+            (o for o in self.world.api.all(resource) if o["metadata"]["uid"] == entry.key.cause), None
+        )
         assert found is not None, f"entry {entry.sequence} speaks of a {resource.kind} that is not there"
         assert entry.body["spec"]["reason"] == found["spec"]["reason"]
         assert found["spec"]["revision"] == entry.key.revision
@@ -372,4 +392,3 @@ class Invariants:
     def _decisions(self, revision: str) -> list[Object]:
         said = self.world.api.all(GATE_REVIEWS) + self.world.api.all(GATE_ORDERS)
         return [o for o in said if o["spec"]["revision"] == revision]
-

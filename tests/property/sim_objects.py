@@ -13,7 +13,12 @@ REPLICAS = 4
 
 GATE: Manifest = {"warmup": "1s", "duration": "60s", "window": "20s", "interval": "10s"}
 TWO_STEPS: list[Manifest] = [{"setWeight": 25}, {"gate": GATE}, {"setWeight": 50}, {"gate": GATE}]
-WITH_PAUSE: list[Manifest] = [{"setWeight": 25}, {"gate": GATE}, {"pause": {"duration": "30s"}}, {"gate": GATE}]
+WITH_PAUSE: list[Manifest] = [
+    {"setWeight": 25},
+    {"gate": GATE},
+    {"pause": {"duration": "30s"}},
+    {"gate": GATE},
+]
 BAKE: Manifest = {"warmup": "1s", "duration": "60s", "window": "20s", "interval": "10s"}
 GATEWAY: Manifest = {"gatewayAPI": {"httpRoute": NAME, "stableService": NAME, "canaryService": CANARY}}
 BY_REPLICAS: Manifest = {"replicas": {}}
@@ -130,6 +135,8 @@ def policies() -> list[tuple[str, Manifest]]:
             spec: Manifest = {"policyName": name}
             if kind == "validating":
                 spec["validationActions"] = ["Deny"]
-            found.append((kind, {"metadata": {"name": name, "labels": labels}, "spec": {"failurePolicy": "Fail"}}))
+            found.append(
+                (kind, {"metadata": {"name": name, "labels": labels}, "spec": {"failurePolicy": "Fail"}})
+            )
             found.append((f"{kind}-binding", {"metadata": {"name": name, "labels": labels}, "spec": spec}))
     return found

@@ -69,7 +69,7 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []
 
-    def event(self, regarding: Object, type: str, reason: str, message: str, action: str) -> None:  # noqa: A002
+    def event(self, regarding: Object, type: str, reason: str, message: str, action: str) -> None:
         self.told.append((str(reason), message))
 
 
@@ -114,7 +114,9 @@ class Process:
                     continue
                 if after is not None and labels_match(after["metadata"].get("labels") or {}, watched.labels):
                     self._intake.changed(resource, after)
-                elif before is not None and labels_match(before["metadata"].get("labels") or {}, watched.labels):
+                elif before is not None and labels_match(
+                    before["metadata"].get("labels") or {}, watched.labels
+                ):
                     gone = after or before
                     self._intake.gone(resource, gone)
 
@@ -183,7 +185,10 @@ def at_rest(world: World) -> bool:
         return status.phase is None
     if status.phase is Phase.ROLLED_BACK:
         return True
-    return status.phase is Phase.IDLE and status.observed_workload_generation == deployment["metadata"]["generation"]
+    return (
+        status.phase is Phase.IDLE
+        and status.observed_workload_generation == deployment["metadata"]["generation"]
+    )
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,11 @@ class Course:
 
 
 async def run(
-    process: Process, course: Course, *, quiet: Callable[[World], bool] = lambda world: False, rounds: int = ROUNDS
+    process: Process,
+    course: Course,
+    *,
+    quiet: Callable[[World], bool] = lambda world: False,
+    rounds: int = ROUNDS,
 ) -> None:
     """Lets everybody act in turn until it is over and quiet. Raises AssertionError when nothing is left to happen.
 
@@ -254,7 +263,9 @@ def _judge(world: World, judge: Judge) -> bool:
     given = False
     for run_, raw in _open_runs(world):
         decision = judge(world, raw)
-        due = run_.spec.clock.starts_at + (timedelta(0) if decision == "ROLLBACK" else run_.spec.clock.duration)
+        due = run_.spec.clock.starts_at + (
+            timedelta(0) if decision == "ROLLBACK" else run_.spec.clock.duration
+        )
         if decision is not None and due <= world.now:
             give_verdict(world, raw, decision)
             given = True

@@ -33,7 +33,9 @@ def deciding(decision: str) -> People:
         rollout = world.rollout()
         if rollout is None or rollout.status.phase is not Phase.HELD:
             return False
-        world.review(decision) if decision in ("Approve", "Reject", "RequestChanges") else world.order(decision)
+        world.review(decision) if decision in ("Approve", "Reject", "RequestChanges") else world.order(
+            decision
+        )
         return True
 
     return people
@@ -44,7 +46,11 @@ def in_phase(phase: Phase, act: str, *, step: int | None = None) -> People:
 
     def people(world: World) -> bool:
         rollout = world.rollout()
-        if rollout is None or rollout.status.phase is not phase or step not in (None, rollout.status.current_step):
+        if (
+            rollout is None
+            or rollout.status.phase is not phase
+            or step not in (None, rollout.status.current_step)
+        ):
             return False
         return perform(world, act)
 
@@ -98,7 +104,9 @@ class Scenario:
     def assert_ended(self, world: World, invariants: Invariants) -> None:
         rollout, deployment = world.rollout(), world.deployment()
         phase = rollout.status.phase if rollout else None
-        assert phase == self.ends, f"it ended {phase}, not {self.ends}: {rollout.status.message if rollout else ''}"
+        assert phase == self.ends, (
+            f"it ended {phase}, not {self.ends}: {rollout.status.message if rollout else ''}"
+        )
         invariants.at_rest()
         assert deployment is not None
         serving = {p["spec"]["containers"][0]["image"] for p in world.backend_pods(NAME)}
@@ -137,10 +145,19 @@ def _plain(value: Any) -> Any:
 def essence(world: World) -> str:
     """All that is essential about a world, as text that can be compared."""
     found: list[Any] = [
-        [e.key.kind, e.key.revision, e.key.step, e.key.attempt, "" if e.key.kind in ("Review", "Order") else e.key.cause]
+        [
+            e.key.kind,
+            e.key.revision,
+            e.key.step,
+            e.key.attempt,
+            "" if e.key.kind in ("Review", "Order") else e.key.cause,
+        ]
         for e in world.ledger()
     ]
-    pods = [(sorted(p["metadata"]["labels"].items()), ready(p), "deletionTimestamp" in p["metadata"]) for p in world.pods()]
+    pods = [
+        (sorted(p["metadata"]["labels"].items()), ready(p), "deletionTimestamp" in p["metadata"])
+        for p in world.pods()
+    ]
     found.append(sorted(map(repr, pods)))
     for (resource, _, name), obj in world.api.objects.items():
         ours = LEDGER_LABEL in (obj["metadata"].get("labels") or {})
@@ -152,4 +169,6 @@ def essence(world: World) -> str:
 def differences(one: str, other: str) -> str:
     """What stands in only one of two worlds' essences, for the message of a failure."""
     a, b = ({json.dumps(part, sort_keys=True) for part in json.loads(text)} for text in (one, other))
-    return "\n".join([*(f"  here: {part}" for part in sorted(a - b)), *(f"  there: {part}" for part in sorted(b - a))])
+    return "\n".join(
+        [*(f"  here: {part}" for part in sorted(a - b)), *(f"  there: {part}" for part in sorted(b - a))]
+    )

@@ -70,9 +70,7 @@ def paused(deployment: Object) -> bool:
 
 def admit(actor: str, old: Object, new: Object) -> Object:
     """P1 to P5 of the chart, for the actors of this simulation."""
-    gated = "true" in (
-        (o["metadata"].get("labels") or {}).get(GATED_LABEL) for o in (old, new)
-    )
+    gated = "true" in ((o["metadata"].get("labels") or {}).get(GATED_LABEL) for o in (old, new))
     if actor in (OPERATOR, CONTROLLER) or not gated:
         return new
     new = copy.deepcopy(new)
@@ -188,7 +186,9 @@ class World:
         rollout = self.rollout()
         assert rollout is not None
         status = rollout.status
-        at_hand = status.canary.revision if status.canary else status.rejected.revision if status.rejected else ""
+        at_hand = (
+            status.canary.revision if status.canary else status.rejected.revision if status.rejected else ""
+        )
         spec = {
             "rollout": NAME,
             "rolloutUID": rollout.metadata.uid,
@@ -223,7 +223,11 @@ class World:
         """Somebody else's annotation: it changes the resourceVersion and nothing that concerns the operator."""
         namespace = "" if resource == NAMESPACES else NAMESPACE
         self.api.patch(
-            "other-controller", resource, namespace, name, {"metadata": {"annotations": {"example.org/note": note}}}
+            "other-controller",
+            resource,
+            namespace,
+            name,
+            {"metadata": {"annotations": {"example.org/note": note}}},
         )
 
     # What can be read off
@@ -299,7 +303,9 @@ class World:
         new = next((r for r in sets if r["metadata"]["labels"][POD_TEMPLATE_HASH] == digest), None)
         alive = [r for r in sets if r["spec"]["replicas"] > 0]
         if paused(raw):
-            target = alive[0] if len(alive) == 1 else (new or (sets[-1] if sets else None)) if not alive else None
+            target = (
+                alive[0] if len(alive) == 1 else (new or (sets[-1] if sets else None)) if not alive else None
+            )
             if target is not None:
                 self._scale(target, wanted)
             return
@@ -361,7 +367,9 @@ class World:
                 },
             )  # fmt: skip
         count = {"replicas": len([p for p in self._pods_of(raw) if "deletionTimestamp" not in p["metadata"]])}
-        self.api.patch(CONTROLLER, REPLICASETS, NAMESPACE, raw["metadata"]["name"], {"status": count}, "status")
+        self.api.patch(
+            CONTROLLER, REPLICASETS, NAMESPACE, raw["metadata"]["name"], {"status": count}, "status"
+        )
 
     def _start_pod(self, pod: Object) -> None:
         container = pod["spec"]["containers"][0]
@@ -382,7 +390,9 @@ class World:
 
     def _report(self, raw: Object) -> None:
         digest = _hash(raw["spec"]["template"])
-        pods = [p for r in self._sets(raw) for p in self._pods_of(r) if "deletionTimestamp" not in p["metadata"]]
+        pods = [
+            p for r in self._sets(raw) for p in self._pods_of(r) if "deletionTimestamp" not in p["metadata"]
+        ]
         good = len([p for p in pods if ready(p)])
         status = {
             "observedGeneration": raw["metadata"]["generation"],
@@ -391,7 +401,9 @@ class World:
             "readyReplicas": good,
             "availableReplicas": good,
         }
-        self.api.patch(CONTROLLER, DEPLOYMENTS, NAMESPACE, raw["metadata"]["name"], {"status": status}, "status")
+        self.api.patch(
+            CONTROLLER, DEPLOYMENTS, NAMESPACE, raw["metadata"]["name"], {"status": status}, "status"
+        )
 
     def _accept_route(self) -> None:
         route = self.api.get(HTTPROUTES, NAMESPACE, NAME)

@@ -13,7 +13,9 @@ RELEASES = [
     Scenario("promoted", rollout=objects.rollout(bake=None)),
     Scenario("promoted by replicas", rollout=objects.rollout(traffic=objects.BY_REPLICAS, bake=None)),
     Scenario("rolled back", judged(s1="ROLLBACK"), ends=Phase.ROLLED_BACK, serves="v1"),
-    Scenario("restored after a breach in the bake", judged(bake="ROLLBACK"), ends=Phase.ROLLED_BACK, serves="v1"),
+    Scenario(
+        "restored after a breach in the bake", judged(bake="ROLLBACK"), ends=Phase.ROLLED_BACK, serves="v1"
+    ),
 ]
 ACTS = ["push v3", "push v1", "delete", "Abort", "wipe"]
 
@@ -32,7 +34,9 @@ async def _meddle(release: Scenario, moment: Moment, number: int, act: str, know
         if walked is None:
             return
         process, invariants = walked
-        course = Course(judge=release.judge, people=deciding("Retry"), check=lambda world: invariants.endpoints())
+        course = Course(
+            judge=release.judge, people=deciding("Retry"), check=lambda world: invariants.endpoints()
+        )
         if await known.walk(process, course, invariants):
             _assert_sense(process.world, act)
     except AssertionError as error:

@@ -39,7 +39,9 @@ SCENARIOS = [
 ]  # fmt: skip
 
 
-def restarted_at(process: Process, forks: list[tuple[World, Invariants, Call]], invariants: Invariants) -> None:
+def restarted_at(
+    process: Process, forks: list[tuple[World, Invariants, Call]], invariants: Invariants
+) -> None:
     """Keeps a copy of the world as it is ahead of each write of this process."""
 
     async def keep(call: Call) -> None:

@@ -50,7 +50,9 @@ async def _freeze(release: Scenario, moment: Moment, number: int, act: str, know
     asleep = asyncio.create_task(sleeper.work())
     await frozen.wait()
     perform(world, act)
-    course = Course(judge=release.judge if act == "nothing" else promote_all, check=lambda world: invariants.endpoints())
+    course = Course(
+        judge=release.judge if act == "nothing" else promote_all, check=lambda world: invariants.endpoints()
+    )
     other = Process(world)
     where = f"frozen ahead of {moment.writes[number]}, woken after {act}"
     try:

@@ -35,7 +35,6 @@ from gatewright_operator.resources import (
     ROLLOUTS,
     SERVICES,
 )
-
 from tests.property.rollouts.server import OPERATOR, Crash, Object, SimApi, Watch, Write, clone
 from tests.property.rollouts.world import CANARY, NAME, NS, Judge, SimWorld, is_canary, version_of
 
@@ -125,7 +124,11 @@ class Watchdog:
     def fork(self, world: SimWorld) -> "Watchdog":
         twin = copy.copy(self)
         twin.world = world
-        twin.entries, twin._texts, twin.violations = list(self.entries), dict(self._texts), list(self.violations)
+        twin.entries, twin._texts, twin.violations = (
+            list(self.entries),
+            dict(self._texts),
+            list(self.violations),
+        )
         world.server.observers.append(twin.saw)
         return twin
 
@@ -133,7 +136,9 @@ class Watchdog:
         after, before = write.after, write.before
         name = (after or before or {})["metadata"]["name"]
         ours = write.user == OPERATOR
-        if write.resource == CONFIGMAPS and LEDGER_LABEL in ((after or before or {})["metadata"].get("labels") or {}):
+        if write.resource == CONFIGMAPS and LEDGER_LABEL in (
+            (after or before or {})["metadata"].get("labels") or {}
+        ):
             self._ledger(name, after)
         if write.resource == HTTPROUTES and ours and before and after:
             self._route(before, after)
@@ -141,7 +146,12 @@ class Watchdog:
             self._deployment(before, after, ours=ours)
         if write.resource == PODS and after is None and before:
             self._pod_gone(before)
-        if write.resource in (HTTPROUTES, SERVICES) and not ours and before and before.get("spec") != (after or {}).get("spec"):
+        if (
+            write.resource in (HTTPROUTES, SERVICES)
+            and not ours
+            and before
+            and before.get("spec") != (after or {}).get("spec")
+        ):
             self.people_routed = True
         if write.resource in (HTTPROUTES, SERVICES, PODS, DEPLOYMENTS):
             self._traffic()
@@ -183,7 +193,10 @@ class Watchdog:
         runs = self.world.runs()
         convicted = any(
             run.spec.revision == revision
-            and (run.status.breach is not None or (run.status.verdict and run.status.verdict.decision == "ROLLBACK"))
+            and (
+                run.status.breach is not None
+                or (run.status.verdict and run.status.verdict.decision == "ROLLBACK")
+            )
             for run in runs
         )
         decisions = [
@@ -212,7 +225,11 @@ class Watchdog:
             key, body = entry["key"], entry["body"]
             if key["kind"] == "Verdict" and key["step"] == step and body["verdict"]["decision"] == "PROMOTE":
                 return True
-            if key["kind"] == "Review" and body["spec"]["decision"] == "Approve" and body["spec"]["step"] == step:
+            if (
+                key["kind"] == "Review"
+                and body["spec"]["decision"] == "Approve"
+                and body["spec"]["step"] == step
+            ):
                 return True
         return False
 
@@ -224,10 +241,13 @@ class Watchdog:
             weights = {r["name"]: r["weight"] for r in rule["backendRefs"]}
             old = {r["name"]: r["weight"] for r in was["backendRefs"]}
             self.must(
-                {k: v for k, v in weights.items() if k == "legacy"} == {k: v for k, v in old.items() if k == "legacy"},
+                {k: v for k, v in weights.items() if k == "legacy"}
+                == {k: v for k, v in old.items() if k == "legacy"},
                 "a third backend's weight was changed",
             )
-            rises = rises or weights.get(CANARY, 0) * sum(old.values()) > old.get(CANARY, 0) * sum(weights.values())
+            rises = rises or weights.get(CANARY, 0) * sum(old.values()) > old.get(CANARY, 0) * sum(
+                weights.values()
+            )
         if not rises:
             return
         flow = self.flow()
@@ -242,7 +262,10 @@ class Watchdog:
             f"the weight was raised to {percent}, and the ledger speaks of {asked[-1]['body']['weight']}",
         )
         for gate in self._gates_before(step):
-            self.must(self.gate_passed(flow, gate), f"weight {percent} without the verdict of the gate at step {gate}")
+            self.must(
+                self.gate_passed(flow, gate),
+                f"weight {percent} without the verdict of the gate at step {gate}",
+            )
 
     def _gates_before(self, step: int) -> list[str]:
         return [str(n) for n, s in enumerate(self.world.steps) if "gate" in s and n < step]
@@ -260,14 +283,22 @@ class Watchdog:
         last = [e for e in self.entries if e["key"]["kind"] in ("Promoted", "Restoring")]
         self.must(bool(last), f"{revision} was let go without a word in the ledger")
         if last[-1]["key"]["kind"] == "Restoring":
-            self.must(last[-1]["body"]["to"]["revision"] == revision, "restored to another version than the ledger says")
+            self.must(
+                last[-1]["body"]["to"]["revision"] == revision,
+                "restored to another version than the ledger says",
+            )
             return
-        self.must(last[-1]["key"]["revision"] == revision, f"{revision} was let go, and not the version that was promoted")
+        self.must(
+            last[-1]["key"]["revision"] == revision,
+            f"{revision} was let go, and not the version that was promoted",
+        )
         flow = self.flow(revision)
         self.must("Back" not in [e["key"]["kind"] for e in flow], "let go after the way back was decided")
         if last[-1]["body"]["reason"] != "Overridden":
             for gate in self._gates_before(len(self.world.steps)):
-                self.must(self.gate_passed(flow, gate), f"promoted without the verdict of the gate at step {gate}")
+                self.must(
+                    self.gate_passed(flow, gate), f"promoted without the verdict of the gate at step {gate}"
+                )
 
     def _pod_gone(self, pod: Object) -> None:
         if is_canary(pod) or self.world.pods_were_touched:
@@ -432,17 +463,23 @@ def assert_at_home(world: SimWorld) -> None:
         found = world.server.get(resource, NS, name)
         if resource == DEPLOYMENTS:
             assert found is not None and original is not None
-            assert without_marks(found) == without_marks(original), "the Deployment is not as its owner wrote it"
+            assert without_marks(found) == without_marks(original), (
+                "the Deployment is not as its owner wrote it"
+            )
             annotations = found["metadata"].get("annotations") or {}
             left = {IN_FLIGHT, PINNED} & annotations.keys()
             assert not left, f"marks were left on the Deployment: {left}"
         else:
             assert found is not None and original is not None
-            assert users_bytes(found) == users_bytes(original), f"{resource.kind} {name} is not as its owner wrote it"
+            assert users_bytes(found) == users_bytes(original), (
+                f"{resource.kind} {name} is not as its owner wrote it"
+            )
     assert world.server.get(DEPLOYMENTS, NS, CANARY) is None, "the canary was left behind"
     assert not [p for p in world.server.list(PODS, NS) if is_canary(p)], "canary pods were left behind"
     if world.rollout is not None:
-        assert FINALIZER not in (world.rollout["metadata"].get("finalizers") or ()), "the finalizer was left behind"
+        assert FINALIZER not in (world.rollout["metadata"].get("finalizers") or ()), (
+            "the finalizer was left behind"
+        )
 
 
 def assert_ledger_closed(world: SimWorld) -> None:
@@ -454,16 +491,14 @@ def assert_ledger_closed(world: SimWorld) -> None:
     memory = fold(found.entries, rollout_uid=world.rollout["metadata"]["uid"])
     assert memory.open is None, f"the ledger knows of no end: {memory.open}"
     if world.phase == Phase.ROLLED_BACK:
-        assert world.status["rejected"]["revision"] in memory.rejected, "the ledger does not remember the refusal"
+        assert world.status["rejected"]["revision"] in memory.rejected, (
+            "the ledger does not remember the refusal"
+        )
 
 
 def serving(world: SimWorld) -> set[str]:
     """Revisions of the user's own pods."""
-    return {
-        version_of(p)
-        for p in world.server.list(PODS, NS)
-        if not is_canary(p)
-    }
+    return {version_of(p) for p in world.server.list(PODS, NS) if not is_canary(p)}
 
 
 def outcome(world: SimWorld) -> dict[str, Any]:

@@ -13,9 +13,23 @@ V1, V2, V3 = revision("v1"), revision("v2"), revision("v3")
 PROMOTE, HOLD, ROLLBACK = Decision.PROMOTE, Decision.HOLD, Decision.ROLLBACK
 
 PROMOTED: Object = {"phase": "Idle", "serving": [V2], "template": V2, "stable": V2, "paused": False}
-REFUSED: Object = {"phase": "RolledBack", "serving": [V1], "template": V2, "stable": V1, "paused": True, "rejected": V2}
+REFUSED: Object = {
+    "phase": "RolledBack",
+    "serving": [V1],
+    "template": V2,
+    "stable": V1,
+    "paused": True,
+    "rejected": V2,
+}
 STAYED: Object = {"phase": "Idle", "serving": [V1], "template": V1, "stable": V1, "paused": False}
-RESTORED: Object = {"phase": "RolledBack", "serving": [V1], "template": V1, "stable": V1, "paused": False, "rejected": V2}
+RESTORED: Object = {
+    "phase": "RolledBack",
+    "serving": [V1],
+    "template": V1,
+    "stable": V1,
+    "paused": False,
+    "rejected": V2,
+}
 THIRD: Object = {"phase": "Idle", "serving": [V3], "template": V3, "stable": V3, "paused": False}
 GONE: Object = {"gone": True, "gated": False}
 
@@ -88,7 +102,9 @@ def breach(step: str) -> Act:
 RELEASE: tuple[tuple[When, Act], ...] = ((once, image("v2")),)
 
 
-def course(name: str, *more: tuple[When, Act], ends: Object, judge: Judge | None = None, **options: Any) -> Scenario:
+def course(
+    name: str, *more: tuple[When, Act], ends: Object, judge: Judge | None = None, **options: Any
+) -> Scenario:
     return Scenario(name, RELEASE + more, ends, judge, tuple(options.items()))
 
 
@@ -103,9 +119,7 @@ SCENARIOS = (
     ),
     course("rolled back at the first gate", judge=verdicts({("1", 1): ROLLBACK}), ends=REFUSED),
     course("rolled back at the last gate", judge=verdicts({("4", 1): ROLLBACK}), ends=REFUSED),
-    course(
-        "rolled back by replicas", judge=verdicts({("1", 1): ROLLBACK}), ends=REFUSED, traffic="replicas"
-    ),
+    course("rolled back by replicas", judge=verdicts({("1", 1): ROLLBACK}), ends=REFUSED, traffic="replicas"),
     course("held and approved", (held, review("Approve")), judge=verdicts({("1", 1): HOLD}), ends=PROMOTED),
     course(
         "held at the last gate and approved",
@@ -156,17 +170,27 @@ SCENARIOS = (
         ends=RESTORED,
     ),
     course(
-        "held in the bake and superseded", (held, image("v3")), judge=verdicts({("bake", 1): HOLD}), ends=THIRD
+        "held in the bake and superseded",
+        (held, image("v3")),
+        judge=verdicts({("bake", 1): HOLD}),
+        ends=THIRD,
     ),
     course(
-        "held in the bake, then a breach", (held, breach("bake")), judge=verdicts({("bake", 1): HOLD}), ends=RESTORED
+        "held in the bake, then a breach",
+        (held, breach("bake")),
+        judge=verdicts({("bake", 1): HOLD}),
+        ends=RESTORED,
     ),
     course("superseded in the bake", (phase("Baking"), image("v3")), ends=THIRD),
     course("deleted at a gate", (phase("Progressing", 4), delete), ends=GONE | {"serving": [V1]}),
     course(
         "deleted while held", (held, delete), judge=verdicts({("1", 1): HOLD}), ends=GONE | {"serving": [V1]}
     ),
-    course("deleted while promoting", (phase("Promoting"), delete), ends=GONE | {"serving": [V2], "paused": False}),
+    course(
+        "deleted while promoting",
+        (phase("Promoting"), delete),
+        ends=GONE | {"serving": [V2], "paused": False},
+    ),
     course("deleted in the bake", (phase("Baking"), delete), ends=GONE | {"serving": [V2], "paused": False}),
     course(
         "deleted on the way back",
@@ -185,7 +209,10 @@ SCENARIOS = (
         ends=REFUSED,
     ),
     course(
-        "status lost after a rollback", (phase("RolledBack"), wipe), judge=verdicts({("1", 1): ROLLBACK}), ends=REFUSED
+        "status lost after a rollback",
+        (phase("RolledBack"), wipe),
+        judge=verdicts({("1", 1): ROLLBACK}),
+        ends=REFUSED,
     ),
     course(
         "status lost while restoring",

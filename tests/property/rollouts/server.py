@@ -185,7 +185,8 @@ class SimServer:
         return [
             obj
             for (at, _), obj in self._objects.get(resource, {}).items()
-            if namespace in (None, at) and (not labels or selected(obj["metadata"].get("labels") or {}, labels))
+            if namespace in (None, at)
+            and (not labels or selected(obj["metadata"].get("labels") or {}, labels))
         ]
 
     def create(

@@ -166,7 +166,10 @@ class SimWorld:
         }
 
     def _route(self, third_backend: bool) -> Object:
-        pair: list[Object] = [{"name": NAME, "port": 80, "weight": 100}, {"name": CANARY, "port": 80, "weight": 0}]
+        pair: list[Object] = [
+            {"name": NAME, "port": 80, "weight": 100},
+            {"name": CANARY, "port": 80, "weight": 0},
+        ]
         if third_backend:
             pair = [{**pair[0], "weight": 180}, pair[1], {"name": "legacy", "port": 80, "weight": 20}]
         other = [{"name": NAME, "port": 80}, {"name": "legacy", "port": 80, "weight": 3}]
