@@ -8,10 +8,25 @@ import logging
 from typing import Any, assert_never
 
 from gatewright_analysis.kinds.rollout import RolloutStatus
-from gatewright_analysis.names import DECISION, FINALIZER, GROUP, REVISION_LABEL, ROLLOUT_LABEL
+from gatewright_analysis.names import (
+    DECISION,
+    FINALIZER,
+    GATED_LABEL,
+    GROUP,
+    REVISION_LABEL,
+    ROLLOUT_LABEL,
+)
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
-from gatewright_operator.errors import AlreadyExists, Conflict, NotFound, Refused, Unavailable
+from gatewright_operator.errors import (
+    AlreadyExists,
+    Conflict,
+    LedgerUnwritable,
+    NotFound,
+    NotLeading,
+    Refused,
+    Unavailable,
+)
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.plan import actions as a
 from gatewright_operator.posting import Recorder
@@ -59,6 +74,8 @@ class Applier:
         self._ledger = ledger
         self._recorder = recorder
         self._stored: set[tuple[str, str]] = set()
+        self._owed: dict[str, dict[tuple[str, str, int, str, str], a.Entry]] = {}
+        """Entries that did not keep traffic on its way back waiting, by UID of the Rollout and key."""
 
     async def apply(self, world: World, plan: a.Plan, status: RolloutStatus | None) -> None:
         """Raises Conflict when the world moved, LedgerUnwritable when a promotion has to wait for its entry."""
@@ -75,6 +92,8 @@ class Applier:
                 await self._report(world, status)
         for action in last:
             await self._act(world, action)
+        if not world.ledger_refused and self._owed.get(world.parsed.metadata.uid):
+            await self._append(world, a.AppendLedger((), required=False))
 
     async def _act(self, world: World, action: a.Action) -> None:
         match action:
@@ -121,14 +140,27 @@ class Applier:
                 assert_never(action)
 
     async def _append(self, world: World, action: a.AppendLedger) -> None:
+        """What is owed comes first, marked `late`: entries stand in the order in which things happened."""
+        uid = world.parsed.metadata.uid
+        owed = self._owed.get(uid, {})
         try:
-            await self._ledger.append(world, action)
-        except Conflict:
+            if world.ledger_refused and not action.required:
+                raise Unavailable("the ledger has just refused an entry")
+            if owed:
+                await self._ledger.append(
+                    world, a.AppendLedger((*owed.values(),), action.required, late=True)
+                )
+                self._owed.pop(uid)
+            if action.entries:
+                await self._ledger.append(world, action)
+        except (Conflict, NotLeading):
             raise
-        except (Refused, Unavailable, NotFound, ValueError):
+        except (Refused, Unavailable, NotFound, ValueError) as error:
             if action.required:
-                raise
-            # Going back never waits for its entry; the plan asks for it again until it is written.
+                raise LedgerUnwritable(str(error)) from error
+            # Going back never waits for its entry.
+            world.ledger_refused = True
+            self._owed[uid] = owed | {entry.key: entry for entry in action.entries}
             log.warning(
                 "ledger entry not written yet", extra={"rollout": world.name, "namespace": world.namespace}
             )
@@ -297,6 +329,9 @@ class Applier:
         return self._known(resource, answer)
 
     def _known(self, resource: Resource, answer: Json) -> Json:
-        if resource != CONTROLLER_REVISIONS:
+        if resource == DEPLOYMENTS and GATED_LABEL not in (answer["metadata"].get("labels") or {}):
+            # No longer watched: what the cache kept of it would never be brought up to date.
+            self._cache.drop(resource, answer)
+        elif resource != CONTROLLER_REVISIONS:
             self._cache.put(resource, answer)
         return answer

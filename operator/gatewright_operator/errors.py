@@ -6,7 +6,8 @@ ApiError
 ├── NotFound          the object, its namespace or its whole kind is not there
 ├── Refused           understood, and no (right, admission, schema): a person must change something
 └── Unavailable       no answer, or not now: the same call may succeed later; a write may have happened
-    └── NotLeading    this process may not write at the moment; nothing was sent
+    ├── NotLeading    this process may not write at the moment; nothing was sent
+    └── LedgerUnwritable  what comes next waits for its entry
 """
 
 from typing import Any
@@ -66,3 +67,7 @@ class Unavailable(ApiError):
 
 class NotLeading(Unavailable):
     """A write was wanted after the Lease ran out; it was not sent."""
+
+
+class LedgerUnwritable(Unavailable):
+    """An entry that must stand before its effect could not be written, whatever the reason."""

@@ -37,11 +37,11 @@ class Lookups:
         self._clock = clock
         self._namespace_labels: dict[str, tuple[datetime, dict[str, str]]] = {}
 
-    async def namespace_labels(self, namespace: str) -> dict[str, str]:
-        """Labels of a namespace, read again after a while: sources select namespaces by them."""
+    async def namespace_labels(self, namespace: str, *, fresh: bool = False) -> dict[str, str]:
+        """Labels of a namespace, read again after a while, or now: sources select namespaces by them."""
         known = self._namespace_labels.get(namespace)
         now = self._clock()
-        if known is not None and now - known[0] < LABELS_FOR:
+        if known is not None and not fresh and now - known[0] < LABELS_FOR:
             return known[1]
         raw = await self._api.get(NAMESPACES, "", namespace)
         labels = (raw or {}).get("metadata", {}).get("labels") or {}

@@ -8,6 +8,7 @@ from gatewright_analysis.kinds.review import GateOrder, GateReview
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.names import FIELD_MANAGER, REVISION_LABEL, ROLLOUT_LABEL
+from gatewright_analysis.reasons import Reason
 from gatewright_operator.api import Api
 from gatewright_operator.authorise import Authoriser
 from gatewright_operator.cache import Cache, Writer
@@ -94,6 +95,10 @@ class Observer:
         found: tuple[Problem, ...] = ()
         if contract is not None:
             found = self.contracts.findings(contract, rollout, await look.namespace_labels(namespace))
+            if any(problem.reason is Reason.SOURCE_NOT_ALLOWED for problem in found):
+                # Who lets a namespace in by a label expects that it counts.
+                labels = await look.namespace_labels(namespace, fresh=True)
+                found = self.contracts.findings(contract, rollout, labels)
         status = rollout.status
         return world, Snapshot(
             now=now,

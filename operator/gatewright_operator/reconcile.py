@@ -13,13 +13,13 @@ from gatewright_operator.apply import Applier
 from gatewright_operator.authorise import Authoriser
 from gatewright_operator.cache import Cache
 from gatewright_operator.clock import Clock, utc_now
-from gatewright_operator.errors import ApiError, Conflict
+from gatewright_operator.errors import ApiError, LedgerUnwritable
 from gatewright_operator.keys import Key
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.metrics import Metrics
 from gatewright_operator.observe import Observer
 from gatewright_operator.orphans import release_orphans
-from gatewright_operator.plan.actions import AppendLedger, Plan
+from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.conditions import finished
 from gatewright_operator.plan.core import plan
 from gatewright_operator.plan.snapshot import Snapshot
@@ -97,11 +97,8 @@ class Reconciler:
         status = finished(snapshot, todo)
         try:
             await self._applier.apply(world, todo, status)
-        except Conflict:
-            raise
-        except ApiError as error:
-            if any(isinstance(a, AppendLedger) and a.required for a in todo.actions):
-                await self._report_ledger(world, snapshot, error)
+        except LedgerUnwritable as error:
+            await self._report_ledger(world, snapshot, error)
             raise
         if status is not None and todo.actions:
             log.info(

@@ -26,6 +26,11 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 
+def _named(source: str, fault: Fault) -> Fault:
+    known = source in fault.detail
+    return fault if known else Fault(fault.reason, f"{fault.detail} (MetricSource {source})")
+
+
 class _MissingSecret(Exception):
     """A Secret or its key is not there; the message says which."""
 
@@ -81,13 +86,17 @@ class Sources:
             yield next(iter(answers)).source, self._counted(answers)
 
     def _counted(self, answers: dict[Question, Answer]) -> dict[Question, Answer]:
+        """Counts what went wrong, and names the source in it: a person who reads of it has to know which one."""
         for question, answer in answers.items():
             if isinstance(answer, Fault):
                 self._metrics.provider_errors.inc(source=question.source, reason=answer.reason)
                 if answer.reason in (Reason.UNAUTHORIZED, Reason.TLS_ERROR):
                     # A Secret may have been rotated: the next look reads it again.
                     self.forget(question.source)
-        return answers
+        return {
+            q: _named(q.source, answer) if isinstance(answer, Fault) else answer
+            for q, answer in answers.items()
+        }
 
     async def _connect(self, name: str) -> Fault | None:
         source = self.get(name)

@@ -19,6 +19,8 @@ class World:
     stable_service: Json | None = None
     canary_service: Json | None = None
     route: Json | None = None
+    ledger_refused: bool = False
+    """The ledger did not take an entry in this reconcile: what else may be late does not try its patience again."""
     finalizers: list[str] = field(default_factory=list)
 
     @property

@@ -8,10 +8,11 @@ Every script `bench_*.py` has a function `measure(runs, say)` that returns a `Re
 
 import argparse
 import json
+import os
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -61,6 +62,8 @@ class Result:
     text: str
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...] = ()
+    load: float = 0.0
+    """The machine's load average just before, so that a reader sees whether it had other work."""
 
     def markdown(self) -> str:
         """A section of a page."""
@@ -78,6 +81,7 @@ class Result:
         return cls(
             title=raw["title"],
             text=raw["text"],
+            load=raw["load"],
             figures=tuple(Figure(**{**one, "values": tuple(one["values"])}) for one in raw["figures"]),
             tables=tuple(
                 Table(one["caption"], tuple(one["header"]), tuple(tuple(row) for row in one["rows"]))
@@ -112,7 +116,9 @@ def main(measure: Callable[[int, Say], Result], *, runs: int) -> int:
     options = parser.parse_args()
     if options.runs < 1:
         parser.error("--runs must be at least 1")
+    load = os.getloadavg()[0]
     result = measure(options.runs, lambda line: print(line, file=sys.stderr, flush=True))
+    result = replace(result, load=load)
     if options.json is not None:
         options.json.write_text(result.as_json())
     print(result.markdown())

@@ -20,11 +20,6 @@ def facts(say: Say) -> str:
     )
 
 
-def load() -> float:
-    """Processes that wanted to run, on average over the last minute."""
-    return os.getloadavg()[0]
-
-
 def _kubernetes(say: Say) -> str:
     program = ensure("kube-apiserver", report=say)["kube-apiserver"]
     answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=True)

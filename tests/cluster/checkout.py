@@ -4,6 +4,7 @@ Gates are as short as one-second scrapes allow: warm-up 1 s, windows of 2 s.
 """
 
 from collections.abc import Iterable
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -132,7 +133,7 @@ def rollout(steps: list[Manifest] | None = None, **spec: Any) -> Manifest:
             "workloadRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "checkout"},
             "contractRef": {"name": "checkout"},
             "traffic": {"gatewayAPI": gateway},
-            "steps": STEPS if steps is None else steps,
+            "steps": deepcopy(STEPS if steps is None else steps),
             **spec,
         },
     }

@@ -7,8 +7,9 @@ import pytest
 
 from devcluster import Instance
 from devcluster.install import Operator
+from tests.cluster.metric_sources import NOBODY, metric_source
 from tests.cluster.releases import GOOD, Release, check, contract
-from tests.cluster.support import Manifest, eventually, rest
+from tests.cluster.support import Manifest, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -129,41 +130,23 @@ def test_a_promotion_whose_pods_crash_is_taken_back(
 def test_a_bake_without_data_never_takes_a_release_back(
     cluster: Instance, operator: Operator, namespace: str, silence: str, on_inconclusive: str, phase: str
 ) -> None:
-    checks = [check(stages=("Canary", "Bake"))]
-    if silence == "no source":
+    with metric_source(cluster, namespace, address=NOBODY) as nobody:
         dead = check("from-a-dead-source", stages=("Bake",))
-        dead["evidence"][0]["counts"]["source"] = _dead_source(cluster, namespace)
-        checks = [check(), dead]
-    shop = _create(cluster, namespace, bake={**SHORT_BAKE, "onInconclusive": on_inconclusive}, checks=checks)
-    with shop.traffic():
-        shop.release(**GOOD)
-        shop.phase("Promoting", timeout=120)
-        if silence == "no source":
-            shop.phase("Baking", phase)
-    status = shop.phase(phase, timeout=120)
+        dead["evidence"][0]["counts"]["source"] = nobody
+        checks = [check(), dead] if silence == "no source" else [check(stages=("Canary", "Bake"))]
+        bake = {**SHORT_BAKE, "onInconclusive": on_inconclusive}
+        shop = _create(cluster, namespace, bake=bake, checks=checks)
+        with shop.traffic():
+            shop.release(**GOOD)
+            shop.phase("Promoting", timeout=120)
+            if silence == "no source":
+                shop.phase("Baking", phase)
+        status = shop.phase(phase, timeout=120)
     assert _serving(shop) == {"v2"}
     assert not shop.entries("Restoring"), "the absence of data reverted a finished release"
     if phase == "Held":
         assert status["hold"]["step"] == "bake"
         assert status["hold"]["blocking"], status["hold"]
-
-
-def _dead_source(cluster: Instance, namespace: str) -> str:
-    """The name of a MetricSource behind which nobody listens."""
-    source = {
-        "apiVersion": "gatewright.dev/v1alpha1",
-        "kind": "MetricSource",
-        "metadata": {"name": namespace},
-        "spec": {
-            # Port 1: nobody listens there without root's doing.
-            "address": "http://127.0.0.1:1",
-            "scrapeInterval": "1s",
-            "arms": {"by": "PodName", "label": "pod", "namespaceLabel": "namespace"},
-            "producer": "Workload",
-        },
-    }
-    rest(cluster.kubeconfig, "POST", "/apis/gatewright.dev/v1alpha1/metricsources", source)
-    return namespace
 
 
 @pytest.mark.parametrize(("order", "serves"), [("Retry", "v2"), ("Abort", "v1")])

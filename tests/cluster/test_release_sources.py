@@ -1,68 +1,16 @@
 """Where the numbers come from, and the contract that reads them, change or fail while releases are on their way."""
 
 import json
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from devcluster import Instance
 from devcluster.install import Operator
+from tests.cluster.metric_sources import metric_source, silent_server
 from tests.cluster.releases import GOOD, LONG_GATE, Release, check, contract
 from tests.cluster.support import Manifest, eventually, rest
 
 pytestmark = pytest.mark.timeout(300)
-
-SOURCES = "/apis/gatewright.dev/v1alpha1/metricsources"
-
-
-@contextmanager
-def _silent_server() -> Iterator[str]:
-    """An address where connections are taken and nothing is ever answered."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        taken: list[socket.socket] = []
-
-        def take() -> None:
-            while True:
-                try:
-                    taken.append(server.accept()[0])
-                except OSError:
-                    return
-
-        thread = threading.Thread(target=take, name="silent server", daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
-            for connection in taken:
-                connection.close()
-
-
-@contextmanager
-def _source(cluster: Instance, name: str, **spec: Any) -> Iterator[str]:
-    """A MetricSource of this name, removed with the block."""
-    body = {
-        "apiVersion": "gatewright.dev/v1alpha1",
-        "kind": "MetricSource",
-        "metadata": {"name": name},
-        "spec": {
-            "address": cluster.prometheus_url,
-            "scrapeInterval": "1s",
-            "arms": {"by": "PodName", "label": "pod", "namespaceLabel": "namespace"},
-            "producer": "Workload",
-            **spec,
-        },
-    }
-    rest(cluster.kubeconfig, "POST", SOURCES, body)
-    try:
-        yield name
-    finally:
-        rest(cluster.kubeconfig, "DELETE", f"{SOURCES}/{name}")
 
 
 def _reading_from(source: str) -> Manifest:
@@ -79,8 +27,8 @@ def test_a_source_that_hangs_holds_the_release_that_rests_on_it_and_delays_no_ot
         {"gate": {**LONG_GATE, "duration": "4s", "maxDuration": "45s"}},
     ]
     with (
-        _silent_server() as address,
-        _source(cluster, namespace, address=address, timeout="2s") as silent,
+        silent_server() as address,
+        metric_source(cluster, namespace, address=address, timeout="2s") as silent,
     ):
         blind = Release.create(cluster, namespace, steps=steps, contract_spec=_reading_from(silent))
         seeing = Release.create(cluster, another_namespace)
@@ -104,7 +52,7 @@ def test_a_source_that_is_not_for_this_namespace_stops_the_start_until_it_is(
 ) -> None:
     """Its owner lets the namespace in by a label, which nobody tells the operator."""
     allowed = {"matchLabels": {"team": namespace[:63]}}
-    with _source(cluster, namespace, allowedNamespaces=allowed) as source:
+    with metric_source(cluster, namespace, allowedNamespaces=allowed) as source:
         shop = Release.create(
             cluster, namespace, replicas=1, contract_spec=_reading_from(source), gated=False
         )

@@ -281,6 +281,19 @@ def _next_verdict(world: World, judge: Judge) -> datetime | None:
     return min(dues, default=None)
 
 
+async def pass_time(process: Process, course: Course, seconds: float) -> None:
+    """Goes on for so long, whether or not anything comes of it."""
+    world = process.world
+    end = world.now + timedelta(seconds=seconds)
+    while world.now < end:
+        await process.work()
+        world.step()
+        course.check(world)
+        if not _judge(world, course.judge):
+            course.people(world)
+        world.advance(STEP_SECONDS)
+
+
 async def settle(process: Process, seconds: float = 60.0) -> None:
     """Goes on for a while after the end, so that what comes late comes."""
     end = process.world.now + timedelta(seconds=seconds)

@@ -156,7 +156,7 @@ def _arrive(d: Draft) -> Plan:
     assert back is not None
     unmark_if_deleting(d)
     # Users have stable again; from here on nothing is in a hurry but a Rollout that is being deleted.
-    required = not d.s.ledger_broken and d.s.rollout.metadata.deletion_timestamp is None
+    required = d.waits_for_its_end
     _record_decision(d, required=required)
     # Before the finalizer goes: nobody comes back to write it for a Rollout that is gone.
     d.record(d.entry("RolledBack", body={"reason": back.reason, "message": back.message}), required=required)

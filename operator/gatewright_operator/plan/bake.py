@@ -10,7 +10,7 @@ from gatewright_operator.plan.draft import Draft, summary
 from gatewright_operator.plan.holding import hold, hold_without_verdict
 from gatewright_operator.plan.people import answer_late_ones, hear
 from gatewright_operator.plan.restore import begin_restore
-from gatewright_operator.plan.runspec import bake_spec, run_name
+from gatewright_operator.plan.runspec import bake_spec, bound, run_name
 from gatewright_operator.plan.snapshot import Snapshot
 
 
@@ -41,6 +41,11 @@ def baking(s: Snapshot) -> Plan:
     run = s.runs.get(run_name(d))
     if run is None:
         return _begin_run(d)
+    if not bound(d, run):
+        return d.wait(
+            f"GateRun {run.metadata.name} belongs to another rollout; waiting until it is deleted.",
+            seconds=5.0,
+        )
     verdict = run.status.verdict
     if verdict is None:
         return d.done((run.spec.clock.interval * 2).total_seconds() + 30.0)
@@ -65,7 +70,7 @@ def bake_interrupted(d: Draft) -> Plan | None:
         return complete(d, "The Deployment is gone; the bake ends.")
     if deployment.revision != d.stable.revision:
         return complete(d, f"A new template ends the bake of {d.stable.revision}.")
-    breach = run.status.breach if run is not None else None
+    breach = run.status.breach if run is not None and bound(d, run) else None
     if breach is None:
         return None
     d.set(verdict=summary(breach))
@@ -106,7 +111,7 @@ def _begin_run(d: Draft) -> Plan:
 
 def complete(d: Draft, message: str) -> Plan:
     """The release is over. The version that serves is stable; nothing of the rollout is left but its records."""
-    d.record(d.entry("Completed", body={"message": message}), required=False)
+    d.record(d.entry("Completed", body={"message": message}), required=d.waits_for_its_end)
     d.set(
         phase=Phase.IDLE,
         canary=None,

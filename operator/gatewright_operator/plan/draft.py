@@ -118,6 +118,11 @@ class Draft:
             actor=actor,
         )
 
+    @property
+    def waits_for_its_end(self) -> bool:
+        """Whether a release is over only when its end stands in the ledger: not where that could never be, or nobody comes back."""
+        return not self.s.ledger_broken and self.s.rollout.metadata.deletion_timestamp is None
+
     def record_with_next(self, entry: Entry) -> None:
         """An entry that may wait a moment for the one of the effect that follows from it, so that both are one write.
 

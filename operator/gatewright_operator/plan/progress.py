@@ -16,7 +16,7 @@ from gatewright_operator.plan.draft import Draft, summary
 from gatewright_operator.plan.holding import hold, hold_without_verdict
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.promote import promote
-from gatewright_operator.plan.runspec import gate_spec, run_name
+from gatewright_operator.plan.runspec import bound, gate_spec, run_name
 from gatewright_operator.plan.snapshot import Snapshot
 from gatewright_operator.workload import canary_size, canary_size_by_ratio
 
@@ -44,6 +44,10 @@ def interrupted(d: Draft) -> Plan | None:
     """What ends or turns a rollout before its own course does; None when nothing does."""
     s, deployment = d.s, d.s.deployment
     canary, stable = d.canary.revision, d.stable.revision
+    begun = s.memory.open
+    if (begun is None or begun.revision != canary) and not s.ledger_broken:
+        # The ledger is read anew after a conflict, and what is watched may lag behind it.
+        return d.wait("The ledger is ahead of what is seen here; looking again.", seconds=2.0, since=d.now)
     if (decided := _decided(d)) is not None:
         return decided
     if deployment is None or deployment.deleting:
@@ -129,7 +133,7 @@ def hear_abort(d: Draft) -> Plan | None:
 def _breach(d: Draft) -> Verdict | None:
     """What sends traffic back, whatever else stands in the way: a breach during a HOLD, or the gate's own verdict."""
     run = d.s.runs.get(run_name(d))
-    if run is None or not _bound(d, run):
+    if run is None or not bound(d, run):
         return None
     verdict = run.status.breach or run.status.verdict
     return verdict if verdict is not None and verdict.decision is Decision.ROLLBACK else None
@@ -138,18 +142,6 @@ def _breach(d: Draft) -> Verdict | None:
 def _breach_kind(d: Draft) -> str:
     """Its kind in the ledger: a verdict that came after the run's HOLD is a Breach."""
     return "Verdict" if d.s.runs[run_name(d)].status.breach is None else "Breach"
-
-
-def _bound(d: Draft, run: GateRun) -> bool:
-    """A verdict counts for exactly this Rollout, revision, step, attempt and contract."""
-    spec = run.spec
-    return (spec.rollout_uid, spec.revision, spec.step, spec.attempt, spec.contract_digest) == (
-        d.s.rollout.metadata.uid,
-        d.canary.revision,
-        d.step_key(),
-        d.status.attempt,
-        d.canary.contract_digest,
-    )
 
 
 def _verdict_entry(d: Draft, verdict: Verdict, kind: str = "Verdict") -> Entry:
@@ -198,7 +190,7 @@ def _enter_pause(d: Draft, pause: Pause) -> Plan:
 
 def _pause_left(d: Draft, pause: Pause) -> float:
     since = d.status.step_started_at or d.now
-    return (since + pause.duration - d.now).total_seconds()
+    return max(0.0, (since + pause.duration - d.now).total_seconds())
 
 
 def set_weight(d: Draft, weight: int) -> Plan:
@@ -308,7 +300,7 @@ def _gate(d: Draft, gate: Gate) -> Plan:
             else f"{format_duration(gate.duration)} to {format_duration(gate.deadline)}"
         )
         return d.wait(f"{d.step_name().capitalize()}: gate at weight {d.status.weight.actual}, {span}.")
-    if not _bound(d, run):
+    if not bound(d, run):
         return d.wait(f"GateRun {name} belongs to another rollout; waiting until it is deleted.", seconds=5.0)
     verdict = run.status.verdict
     if verdict is None:

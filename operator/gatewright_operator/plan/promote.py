@@ -10,6 +10,7 @@ from gatewright_operator.plan.adopt import as_stable, serving
 from gatewright_operator.plan.back import canary_gone, rolling_back, route_to_rest, unobeyed_seconds
 from gatewright_operator.plan.bake import begin_bake
 from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.holding import hold_without_verdict
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.restore import begin_restore
@@ -38,6 +39,13 @@ def promoting(s: Snapshot) -> Plan:
         return _another_template(d)
     # What is un-paused and settled is through: a mark put on now would only have to come off again.
     if deployment.paused or not (deployment.in_flight or deployment.settled):
+        if s.memory.open is None or not s.memory.open.promoted:
+            # Status only reports. What it says alone un-pauses nothing.
+            return hold_without_verdict(
+                d,
+                Reason.LEDGER_BROKEN,
+                f"Status says that {d.canary.revision} is promoted, and the ledger does not. Retry to judge it again, or abort.",
+            )
         d.decide(d.mark("PROMOTE"))
         _unpause(d)
         return d.again()

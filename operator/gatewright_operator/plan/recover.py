@@ -21,7 +21,7 @@ def recover(d: Draft) -> Plan:
     assert begun is not None
     lost = d.status.phase is None
     d.set(
-        stable=begun.stable,
+        stable=begun.stable if lost else d.stable,
         canary=begun.canary,
         originals=begun.originals,
         attempt=begun.attempt,

@@ -2,9 +2,9 @@
 
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import Phase, RejectedStatus
-from gatewright_analysis.names import GATED_LABEL, IN_FLIGHT, ROLLOUT_LABEL
+from gatewright_analysis.names import FINALIZER, GATED_LABEL, IN_FLIGHT, PINNED, ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
-from gatewright_operator.plan.actions import DeleteCanary, PatchDeployment, Plan
+from gatewright_operator.plan.actions import DeleteCanary, PatchDeployment, Plan, SetFinalizer
 from gatewright_operator.plan.adopt import UNWATCHED_PROBLEM_SECONDS, refuse
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
@@ -63,8 +63,12 @@ def rolled_back(s: Snapshot) -> Plan:
 
 
 def _sweep(d: Draft) -> None:
-    """A canary at rest serves nobody: an operator that had lost its turn without noticing made it after another cleared up."""
-    canary = d.s.canary
+    """What is left of a start that never came into the ledger, or was made after another operator had cleared up."""
+    canary, deployment = d.s.canary, d.s.deployment
+    if deployment is not None and deployment.pinned:
+        d.do(PatchDeployment(annotations={PINNED: None}))
+    if FINALIZER in d.s.rollout.metadata.finalizers:
+        d.do(SetFinalizer(False))
     if (
         canary is not None
         and not canary.deleting

@@ -3,7 +3,7 @@
 from gatewright_analysis.kinds.rollout import AfterBack, BackStatus, Phase, RejectedStatus, WeightStatus
 from gatewright_analysis.names import IN_FLIGHT, PINNED
 from gatewright_analysis.reasons import Reason
-from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetRoute
+from gatewright_operator.plan.actions import Entry, PatchDeployment, Plan, SetFinalizer, SetRoute
 from gatewright_operator.plan.adopt import as_stable, serving
 from gatewright_operator.plan.back import canary_gone, release_pins, unobeyed_seconds
 from gatewright_operator.plan.draft import PROPAGATION, Draft
@@ -17,15 +17,6 @@ def begin_restore(d: Draft, reason: Reason, message: str, *, rejected: RejectedS
         revision=d.canary.revision, reason=reason, message=message[:1024], at=d.now
     )
     target = d.status.previous or d.stable
-    d.record(
-        d.entry(
-            "Restoring",
-            cause=reason,
-            revision=refused.revision,
-            body={"to": target.wire(), "message": message},
-        ),
-        required=False,
-    )
     d.set(
         phase=Phase.RESTORING,
         previous=target,
@@ -35,9 +26,18 @@ def begin_restore(d: Draft, reason: Reason, message: str, *, rejected: RejectedS
         back=BackStatus(reason=reason, message=message[:1024], then=AfterBack.ROLLED_BACK, at=d.now),
         progress_at=d.now,
     )
+    d.record(_decision(d), required=False)
     d.say(Reason.RESTORING, f"Putting {target.revision} back: {message}", warning=True)
     _leave_canary(d)
     return d.again()
+
+
+def _decision(d: Draft) -> Entry:
+    """That the version before is put back, and why. Putting it back never waits for this; being back does."""
+    target, rejected = d.status.previous, d.status.rejected
+    assert target is not None and rejected is not None
+    body = {"to": target.wire(), "message": rejected.message}
+    return d.entry("Restoring", step="", cause=rejected.reason, revision=rejected.revision, body=body)
 
 
 def _leave_canary(d: Draft) -> bool:
@@ -102,12 +102,9 @@ def _arrive(d: Draft) -> Plan:
     if s.deployment is not None and s.deployment.in_flight:
         d.do(PatchDeployment(annotations={IN_FLIGHT: None}))
     unmark_if_deleting(d)
-    d.record(
-        d.entry(
-            "Restored", revision=rejected.revision, body={"to": stable.wire(), "message": rejected.message}
-        ),
-        required=False,
-    )
+    body = {"to": stable.wire(), "message": rejected.message}
+    restored = d.entry("Restored", step="", revision=rejected.revision, body=body)
+    d.record(_decision(d), restored, required=d.waits_for_its_end)
     d.do(SetFinalizer(False))
     d.set(
         phase=Phase.ROLLED_BACK,

@@ -2,7 +2,7 @@
 
 from gatewright_analysis.kinds.contract import Check, GateContractSpec, Stage
 from gatewright_analysis.kinds.rollout import Gate, OnInconclusive, RolloutSpec
-from gatewright_analysis.kinds.run import ArmRef, GateRunSpec, ImageRef, RunClock
+from gatewright_analysis.kinds.run import ArmRef, GateRun, GateRunSpec, ImageRef, RunClock
 from gatewright_analysis.ledger import world_snapshot
 from gatewright_analysis.task import count_e_processes
 from gatewright_operator.plan.draft import PROPAGATION, Draft
@@ -17,6 +17,18 @@ def run_name(d: Draft) -> str:
 
 def _name(d: Draft, attempt: int) -> str:
     return f"{d.s.rollout.metadata.name}-{d.canary.revision}-{d.step_key()}-{attempt}"
+
+
+def bound(d: Draft, run: GateRun) -> bool:
+    """A verdict counts for exactly this Rollout, revision, step, attempt and contract."""
+    spec = run.spec
+    return (spec.rollout_uid, spec.revision, spec.step, spec.attempt, spec.contract_digest) == (
+        d.s.rollout.metadata.uid,
+        d.canary.revision,
+        d.step_key(),
+        d.status.attempt,
+        d.canary.contract_digest,
+    )
 
 
 def checks_at(contract: GateContractSpec, stage: Stage, chosen: tuple[str, ...] = ()) -> tuple[Check, ...]:

@@ -1,5 +1,7 @@
 """The move Start: from a held new template to a canary without weight. Every write in the order of docs/explanation/guard.md."""
 
+from typing import Literal
+
 from gatewright_analysis.kinds.rollout import CanaryStatus, Originals, Phase, StableStatus, WeightStatus
 from gatewright_analysis.names import PINNED, REVISION_LABEL
 from gatewright_analysis.reasons import Reason
@@ -19,7 +21,7 @@ from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.recover import begun_unnoticed
 from gatewright_operator.plan.snapshot import PinnedContract, Problem
-from gatewright_operator.traffic.services import canary_selector, pinned_selector
+from gatewright_operator.traffic.services import ServiceView, canary_selector, pinned_selector
 
 
 def start(d: Draft) -> Plan:
@@ -93,7 +95,8 @@ def start(d: Draft) -> Plan:
     _record(d, contract, stable, canary, originals)
     gateway = d.spec.traffic.gateway_api
     mark = d.mark("START")
-    d.decide(mark, annotations={PINNED: gateway.stable_service} if gateway else {})
+    # Only what does not stand already is written: a beginning that was cut short is gone on with, not done twice.
+    d.decide(mark, annotations={PINNED: gateway.stable_service} if gateway and not deployment.pinned else {})
     idle_sets = tuple(
         (r.name, r.resource_version)
         for r in s.replica_sets
@@ -105,10 +108,17 @@ def start(d: Draft) -> Plan:
         d.do(DeleteReplicaSets(idle_sets))
     d.do(StoreTemplate(stable.revision, serving.template))
     if gateway is not None:
-        d.do(
-            SetSelector("stable", pinned_selector(originals.stable_selector, stable.pod_template_hash), mark),
-            SetSelector("canary", canary_selector(s.rollout.metadata.name, canary.revision), mark),
+        pins: tuple[tuple[Literal["stable", "canary"], ServiceView | None, dict[str, str]], ...] = (
+            (
+                "stable",
+                s.stable_service,
+                pinned_selector(originals.stable_selector, stable.pod_template_hash),
+            ),
+            ("canary", s.canary_service, canary_selector(s.rollout.metadata.name, canary.revision)),
         )
+        for which, service, wanted in pins:
+            if service is None or (service.selector, service.decision) != (wanted, mark):
+                d.do(SetSelector(which, wanted, mark))
     if not begun_here:
         assert s.canary_manifest is not None
         d.do(CreateCanary(s.canary_manifest))

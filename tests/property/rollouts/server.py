@@ -236,9 +236,9 @@ class SimServer:
             raise Conflict(f"{resource} {name}: the object has been modified", status=409)
         new = self._combined(resource, old, clone(body), subresource)
         self._default(resource, new)
-        if resource == CONFIGMAPS and old.get("immutable"):
-            if new.get("data") != old.get("data") or not new.get("immutable"):
-                raise Refused(f"ConfigMap {name} is immutable", status=422)
+        sealed = resource == CONFIGMAPS and old.get("immutable")
+        if sealed and (new.get("data") != old.get("data") or not new.get("immutable")):
+            raise Refused(f"ConfigMap {name} is immutable", status=422)
         if subresource == "":
             self.admission(user, resource, old, new)
         return self._store(user, ref, old, new, dry_run)
