@@ -86,7 +86,7 @@ async def test_an_order_for_something_else_has_no_effect(changed: dict[str, Any]
 
 async def test_an_approval_of_an_earlier_hold_does_not_count_for_the_next_one() -> None:
     """The same step, held again after a Retry: other run, other evidence."""
-    process, invariants = await _held()
+    process, _invariants = await _held()
     world = process.world
     rollout = world.rollout()
     assert rollout is not None
@@ -135,7 +135,7 @@ async def test_a_decision_that_comes_when_nothing_is_held_is_answered_and_does_n
 @pytest.mark.parametrize("field", ["rolloutUID", "contractDigest", "revision", "attempt", "step"])
 async def test_a_run_that_is_bound_to_something_else_decides_nothing(field: str, decision: str) -> None:
     """A GateRun stands under the name that this gate's run would have, with another's verdict."""
-    process, invariants = await begin(HELD)
+    process, _invariants = await begin(HELD)
     world, api = process.world, process.world.api
     name = f"{NAME}-{REVISIONS['v2']}-1-1"
     strange = {"rolloutUID": "other", "contractDigest": "sha256:" + "0" * 64, "revision": REVISIONS["v3"],
@@ -168,7 +168,7 @@ async def test_a_run_that_is_bound_to_something_else_decides_nothing(field: str,
 
 
 async def test_a_bake_run_of_another_rollout_neither_ends_nor_reverts_the_release() -> None:
-    process, invariants = await begin(Scenario("baking"))
+    process, _invariants = await begin(Scenario("baking"))
     world, api = process.world, process.world.api
     name = f"{NAME}-{REVISIONS['v2']}-bake-1"
 
