@@ -88,6 +88,10 @@ class Applier:
             if head.head is not None:
                 # One that could not be read or written just now keeps the head that was last known.
                 status = status.model_copy(update={"ledger": head})
+            if world.deployment is not None:
+                # What the plan wrote itself is observed too: an annotation raises a Deployment's generation.
+                generation = world.deployment["metadata"]["generation"]
+                status = status.model_copy(update={"observed_workload_generation": generation})
             if status != world.parsed.status:
                 await self._report(world, status)
         for action in last:

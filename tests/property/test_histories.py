@@ -135,7 +135,7 @@ def _at_rest(invariants: Invariants) -> None:
     invariants.at_rest()
     rollout = invariants.world.rollout()
     if rollout is not None:
-        assert rollout.status.phase in (Phase.IDLE, Phase.ROLLED_BACK)
+        assert rollout.status.phase in (None, Phase.IDLE, Phase.ROLLED_BACK)
         assert rollout.status.hold is None
 
 

@@ -1,7 +1,7 @@
 """Phase none: a Rollout that has not taken its workload under guard yet, or whose status was lost."""
 
 from gatewright_analysis.kinds.rollout import Phase, StableStatus
-from gatewright_analysis.names import GATED_LABEL
+from gatewright_analysis.names import FINALIZER, GATED_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, StoreTemplate
 from gatewright_operator.plan.checks import first_problem, user_pause
@@ -44,6 +44,9 @@ def adopting(s: Snapshot) -> Plan:
     d = Draft(s)
     if s.memory.open is not None:
         return recover(d)
+    if FINALIZER in s.rollout.metadata.finalizers:
+        # No rollout stands open: what a lost status left of the last one is its finalizer at most.
+        d.do(SetFinalizer(False))
     if (problem := first_problem(s) or user_pause(s)) is not None:
         return refuse(d, problem, seconds=UNWATCHED_PROBLEM_SECONDS)
     deployment = s.deployment
@@ -71,7 +74,5 @@ def adopting(s: Snapshot) -> Plan:
     d.do(StoreTemplate(stable.revision, found.template))
     if not deployment.gated:
         d.do(PatchDeployment(labels={GATED_LABEL: "true"}))
-    # No rollout stands open: what a lost status left of the last one is its finalizer at most.
-    d.do(SetFinalizer(False))
     d.say(Reason.ADOPTED, f"Deployment {deployment.name} is gated; revision {stable.revision} is stable.")
     return d.again()

@@ -23,7 +23,7 @@ PROPAGATION = timedelta(seconds=3)
 """From a weight's acceptance until every proxy obeys it; no sample before counts, no pod behind it goes."""
 PROPAGATION_TO_THE_SECOND = PROPAGATION + timedelta(seconds=1)
 """The same from the time of a write, which is known to the second only."""
-BRIEF_SECONDS = 3.0
+BRIEF_SECONDS = 5.0
 """Waits shorter than this are not written into status: they are over before anybody reads them."""
 
 

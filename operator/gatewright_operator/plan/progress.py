@@ -236,7 +236,7 @@ def set_weight(d: Draft, weight: int) -> Plan:
             return d.wait(f"Setting weight {weight}.", seconds=1.0, since=d.now)
         if not s.route.accepted:
             return d.wait(
-                f"Weight {weight} is written; {s.route.refusal}.", seconds=5.0, since=d.status.progress_at
+                f"Weight {weight} is written; {s.route.refusal}.", seconds=5.0, since=s.route.written_at
             )
         actual = s.route.canary_percent
     else:

@@ -9,7 +9,7 @@ from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer
 from gatewright_operator.plan.adopt import as_stable, serving
 from gatewright_operator.plan.back import canary_gone, rolling_back, route_to_rest, unobeyed_seconds
 from gatewright_operator.plan.bake import begin_bake
-from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.draft import PROPAGATION, PROPAGATION_TO_THE_SECOND, Draft
 from gatewright_operator.plan.holding import hold_without_verdict
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.people import hear
@@ -48,7 +48,8 @@ def promoting(s: Snapshot) -> Plan:
             )
         d.decide(d.mark("PROMOTE"))
         _unpause(d)
-        return d.again()
+        # Nothing to report: only the Deployment's generation is another.
+        return Plan(tuple(d.actions), None, 0.0, again=True)
     heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
     if heard is not None:
         d.record(heard.entry(d), required=False)
@@ -89,18 +90,19 @@ def _another_template(d: Draft) -> Plan:
 
 def _unpause(d: Draft) -> None:
     """Unpin and unmark, then in-flight and un-pause in one write: a pinned Service would be left without endpoints."""
-    s, originals = d.s, d.status.originals
-    if (
-        d.spec.traffic.gateway_api is not None
-        and originals is not None
-        and s.stable_service is not None
-        and s.stable_service.selector != originals.stable_selector
-    ):
-        d.do(SetSelector("stable", originals.stable_selector, None))
+    _unpin(d)
     annotations: dict[str, str | None] = {IN_FLIGHT: d.canary.revision}
-    if s.deployment is not None and s.deployment.pinned:
+    if d.s.deployment is not None and d.s.deployment.pinned:
         annotations[PINNED] = None
     d.do(PatchDeployment(annotations=annotations, paused=False))
+
+
+def _unpin(d: Draft) -> None:
+    service, originals = d.s.stable_service, d.status.originals
+    if d.spec.traffic.gateway_api is None or originals is None or service is None:
+        return
+    if service.selector != originals.stable_selector or service.decision:
+        d.do(SetSelector("stable", originals.stable_selector, None))
 
 
 def _rolling(d: Draft) -> Plan:
@@ -143,7 +145,8 @@ def _clear_up(d: Draft) -> Plan:
     s, originals = d.s, d.status.originals
     if route_to_rest(d):
         return d.wait(f"All pods are {d.canary.revision}.", seconds=PROPAGATION.total_seconds(), since=d.now)
-    rested = s.route.written_at if s.route is not None else None
+    written = s.route.written_at if s.route is not None else None
+    rested = written + PROPAGATION_TO_THE_SECOND if written is not None else None
     if (left := unobeyed_seconds(d)) > 0:
         return d.wait(f"All pods are {d.canary.revision}.", seconds=left, since=d.now)
     if not canary_gone(d):
@@ -159,6 +162,8 @@ def _clear_up(d: Draft) -> Plan:
         and (s.canary_service.selector != originals.canary_selector or s.canary_service.decision)
     ):
         d.do(SetSelector("canary", originals.canary_selector, None))
+    # Who overrides may have taken off the pin alone.
+    _unpin(d)
     d.do(PatchDeployment(annotations={IN_FLIGHT: None}))
     unmark_if_deleting(d)
     d.do(SetFinalizer(False))

@@ -66,18 +66,19 @@ def restoring(s: Snapshot) -> Plan:
     if third and deployment.paused and found is not None and found.revision == target.revision:
         # All pods are back already, and the next template waits for its turn.
         return _arrive(d)
-    if s.restore is None:
+    there = deployment.revision == (s.restore.revision if s.restore is not None else target.revision)
+    if s.restore is None and not there:
         return d.wait(
-            f"The recorded template of {target.revision} is missing; put a good template on the Deployment by hand.",
+            f"The recorded template of {target.revision} is missing; put that template on the Deployment by hand.",
             seconds=30.0,
         )
-    if deployment.revision != s.restore.revision or deployment.paused:
+    if not there or deployment.paused:
         mark = f"{rejected.revision}/{d.status.attempt}/restore/ROLLBACK"
         d.decide(
             mark,
             annotations={IN_FLIGHT: target.revision, PINNED: None},
             paused=False,
-            template=s.restore.template,
+            template=s.restore.template if s.restore is not None and not there else None,
         )
         return d.again()
     if not deployment.settled:

@@ -320,6 +320,8 @@ class Watchdog:
         world = self.world
         if world.server.get(HTTPROUTES, NS, NAME) is None or self.people_routed or not self.entries:
             return
+        if world.server.get(DEPLOYMENTS, NS, NAME) is None:
+            return
         stable, canary = world.endpoints("checkout"), world.endpoints(CANARY)
         shares = world.shares()
         if any(s for s, _ in shares) and not world.pods_were_touched:
