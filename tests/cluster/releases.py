@@ -114,6 +114,24 @@ class Release(Decisions):
         answer = self.kubectl("set", "env", "deployment/checkout", *pairs, who=self.developer)
         assert answer.ok, answer.err
 
+    def release_with_setting(self, variable: str, value: str, **env: str) -> None:
+        """A new template that reads `variable` from a ConfigMap, as each of its processes starts: it may turn bad later."""
+        self.set_setting(variable, value)
+        reference = {"configMapKeyRef": {"name": "settings", "key": variable}}
+        variables = [{"name": name, "value": text} for name, text in ({"VERSION": "v2"} | env).items()]
+        container = {
+            "name": "app",
+            "env": [*variables, {"name": variable, "value": None, "valueFrom": reference}],
+        }
+        patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        answer = self.kubectl("patch", "deployment", "checkout", "-p", json.dumps(patch), who=self.developer)
+        assert answer.ok, answer.err
+
+    def set_setting(self, variable: str, value: str) -> None:
+        """What processes of such a template that start from now on read."""
+        settings = {"name": "settings"}
+        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": settings, "data": {variable: value}})
+
     def phase(self, *phases: str, timeout: float = 90.0, step: int | None = None) -> Any:
         """Waits until the Rollout is in one of `phases` (and at `step`), and returns its status."""
 

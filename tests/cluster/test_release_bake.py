@@ -24,28 +24,6 @@ def _create(
     return Release.create(cluster, namespace, contract_spec=spec, bake=bake)
 
 
-def _release_with_a_setting(shop: Release, variable: str, value: str) -> None:
-    """Version v2 reads `variable` from a ConfigMap, as each of its processes starts; for now it has this value."""
-    _set(shop, variable, value)
-    reference = {"configMapKeyRef": {"name": "settings", "key": variable}}
-    container = {
-        "name": "app",
-        "env": [
-            {"name": "VERSION", "value": "v2"},
-            {"name": variable, "value": None, "valueFrom": reference},
-        ],
-    }
-    patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
-    answer = shop.kubectl("patch", "deployment", "checkout", "-p", json.dumps(patch), who=shop.developer)
-    assert answer.ok, answer.err
-
-
-def _set(shop: Release, variable: str, value: str) -> None:
-    shop.apply(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {variable: value}}
-    )
-
-
 def _serving(shop: Release) -> set[str]:
     return {shop.version_of(pod) for pod in shop.pods()}
 
@@ -72,9 +50,9 @@ def test_a_version_that_turns_bad_after_100_percent_is_replaced_by_the_one_befor
     shop = _create(cluster, namespace)
     first = shop.status["stable"]["revision"]
     with shop.traffic():
-        _release_with_a_setting(shop, "ERROR_RATE", "0")
+        shop.release_with_setting("ERROR_RATE", "0")
         shop.phase("Progressing", step=1)
-        _set(shop, "ERROR_RATE", "0.9")
+        shop.set_setting("ERROR_RATE", "0.9")
         shop.phase("Baking", timeout=120)
         assert shop.weights() == (100, 0)
         eventually(
@@ -116,9 +94,9 @@ def test_a_promotion_whose_pods_crash_is_taken_back(
 ) -> None:
     shop = _create(cluster, namespace)
     with shop.traffic() as traffic:
-        _release_with_a_setting(shop, "CRASH_AFTER_SECONDS", "3600")
+        shop.release_with_setting("CRASH_AFTER_SECONDS", "3600")
         shop.phase("Progressing", step=1)
-        _set(shop, "CRASH_AFTER_SECONDS", "0.2")
+        shop.set_setting("CRASH_AFTER_SECONDS", "0.2")
         shop.phase("Promoting", timeout=60)
         _restored(shop, "PodFailure")
         report = traffic.report()

@@ -16,7 +16,7 @@ from tests.cluster.support import Manifest, eventually
 pytestmark = pytest.mark.timeout(400)
 
 SLOW_TO_START = {"VERSION": "v2", "START_DELAY_SECONDS": "4"}
-GATE: Manifest = {"warmup": "1s", "duration": "10s", "maxDuration": "14s", "window": "2s", "interval": "1s"}
+GATE: Manifest = {"warmup": "3s", "duration": "10s", "maxDuration": "14s", "window": "2s", "interval": "1s"}
 """Long enough for a denial to be in force before the verdict."""
 
 

@@ -13,7 +13,7 @@ from tests.cluster.support import OPERATOR, Manifest, eventually
 
 pytestmark = pytest.mark.timeout(300)
 
-GATE: Manifest = {"warmup": "1s", "duration": "10s", "maxDuration": "14s", "window": "2s", "interval": "1s"}
+GATE: Manifest = {"warmup": "3s", "duration": "10s", "maxDuration": "14s", "window": "2s", "interval": "1s"}
 """Long enough for a denial to be in force before the verdict."""
 BAD = {"VERSION": "v2", "ERROR_RATE": "0.9"}
 

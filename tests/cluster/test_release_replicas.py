@@ -10,7 +10,7 @@ from tests.cluster.support import Manifest
 
 pytestmark = pytest.mark.timeout(300)
 
-GATE = {"warmup": "1s", "duration": "4s", "maxDuration": "16s", "window": "2s", "interval": "1s"}
+GATE = {"warmup": "3s", "duration": "4s", "maxDuration": "16s", "window": "2s", "interval": "1s"}
 STEPS: list[Manifest] = [{"setWeight": 25}, {"gate": GATE}, {"setWeight": 50}, {"gate": GATE}]
 REPLICAS = 3
 

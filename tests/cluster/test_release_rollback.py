@@ -38,18 +38,41 @@ def test_a_version_that_fails_most_requests_goes_at_once(
 def test_a_breach_at_any_step_goes_back_to_stable(
     cluster: Instance, operator: Operator, namespace: str, step: int
 ) -> None:
-    """The version turns bad when its gate has begun: at the first step or the last."""
-    spec = contract(
-        [check(), check("pods-healthy", limit=None, evidence=[{"stages": ["Canary"], "pods": {}}])]
-    )
-    for one in spec["spec"]["checks"]:
-        if one["limit"] is None:
-            del one["limit"]
-    shop = Release.create(cluster, namespace, steps=TWO_STEPS, contract_spec=spec)
-    with shop.traffic():
-        shop.release(VERSION="v2", CRASH_AFTER_SECONDS="2" if step == 1 else "14")
+    """At the last step a second canary pod joins, and what it reads at its start is bad by then."""
+    shop = Release.create(cluster, namespace, steps=TWO_STEPS, replicas=3)
+    before = shop.stable_pods()
+    with shop.traffic() as traffic:
+        shop.release_with_setting("ERROR_RATE", "0" if step == 3 else "0.9")
+        shop.phase("Progressing", step=1)
+        if step == 3:
+            shop.set_setting("ERROR_RATE", "0.9")
         status = shop.phase("RolledBack", timeout=150)
+        report = traffic.report()
+    assert status["currentStep"] == step, status["message"]
     assert status["weight"] == {"desired": 0, "actual": 0}
+    assert shop.stable_pods() == before, "a rollback before promotion touches no stable pod"
+    assert lost(report, report.versions["v2"].get("500", 0)) == 0, report
+    verdicts = [(e["key"]["step"], e["body"]["verdict"]["decision"]) for e in shop.entries("Verdict")]
+    assert verdicts == {1: [("1", "ROLLBACK")], 3: [("1", "PROMOTE"), ("3", "ROLLBACK")]}[step]
+    shop.clean_at_rest()
+    shop.verify_ledger()
+
+
+def test_a_canary_whose_containers_crash_again_and_again_goes_back(
+    cluster: Instance, operator: Operator, namespace: str
+) -> None:
+    pods = {
+        "id": "pods-healthy",
+        "oracleKind": "Deterministic",
+        "evidence": [{"stages": ["Canary"], "pods": {}}],
+    }
+    shop = Release.create(cluster, namespace, contract_spec=contract([check(), pods]))
+    before = shop.stable_pods()
+    with shop.traffic():
+        shop.release(VERSION="v2", CRASH_AFTER_SECONDS="3")
+        status = shop.phase("RolledBack", timeout=150)
+    assert status["rejected"]["reason"] == "PodFailure", status["rejected"]
+    assert shop.stable_pods() == before
     shop.clean_at_rest()
     shop.verify_ledger()
 
@@ -58,7 +81,7 @@ def test_a_subtler_failure_is_convicted_against_stable(
     cluster: Instance, operator: Operator, namespace: str
 ) -> None:
     spec = contract([check(versusStable={"maxRatio": 1.25})])
-    gate = {"warmup": "1s", "duration": "20s", "maxDuration": "40s", "window": "2s", "interval": "1s"}
+    gate = {"warmup": "3s", "duration": "20s", "maxDuration": "40s", "window": "2s", "interval": "1s"}
     shop = Release.create(
         cluster,
         namespace,
