@@ -309,10 +309,10 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     entry = _verdict_entry(d, verdict)
     match verdict.decision:
         case Decision.PROMOTE:
-            passed = f"{d.step_name().capitalize()} at weight {d.status.weight.actual}: {verdict.message}"
+            passed = f"{d.canary.revision} passed {d.step_name()} at weight {d.status.weight.actual}: {verdict.message}"
             if d.status.current_step + 1 == len(d.spec.steps):
                 d.record(entry)
-                return promote(d, Reason.PROMOTED, f"{passed} {d.canary.revision} is promoted.")
+                return promote(d, Reason.PROMOTED, f"{passed} It is promoted.")
             if not d.known(entry):
                 d.say(Reason.STEP_PROMOTED, passed)
             d.record_with_next(entry)
