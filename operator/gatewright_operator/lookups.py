@@ -115,18 +115,28 @@ class Lookups:
         target = world.parsed.status.previous
         if target is None or world.deployment is None:
             return None
-        name = template_record_name(world.name, target.revision)
-        record = await self._api.get(CONTROLLER_REVISIONS, world.namespace, name)
-        if record is None:
+        template = await self._template(world, world.deployment, target.revision)
+        if template is None:
             return None
-        body = {
-            **world.deployment,
-            "spec": {**world.deployment["spec"], "template": record["data"]["template"]},
-        }
+        body = {**world.deployment, "spec": {**world.deployment["spec"], "template": template}}
         answer = await self._api.replace(
             DEPLOYMENTS, world.namespace, world.deployment["metadata"]["name"], body, dry_run=True
         )
         return RestoreTemplate(template_of(answer), revision_of(answer))
+
+    async def _template(self, world: World, deployment: Json, revision: str) -> Json | None:
+        """A revision's template: its record, or its ReplicaSet where somebody deleted the record."""
+        name = template_record_name(world.name, revision)
+        record = await self._api.get(CONTROLLER_REVISIONS, world.namespace, name)
+        if record is not None:
+            recorded: Json = record["data"]["template"]
+            return recorded
+        selector = (deployment["spec"].get("selector") or {}).get("matchLabels") or {}
+        labels = ",".join(f"{k}={v}" for k, v in selector.items())
+        sets = await self._api.list(REPLICASETS, world.namespace, labels=labels)
+        uid = deployment["metadata"]["uid"]
+        found = (r for r in sets if owned_by(r, uid) and revision_of(r) == revision)
+        return next((template_of(r) for r in found), None)
 
     async def terminating(self, rollout: Rollout) -> bool:
         """Whether the namespace of a Rollout that is being deleted goes with it."""

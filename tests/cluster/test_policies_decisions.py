@@ -373,7 +373,7 @@ class TestStatus:
         shop.operator("create", "-f", "-", manifest=gate_run())
         write = ["patch", "gaterun", "run-1", "--subresource=status", "--type=merge"]
         refused(shop.run(shop.admin, *write, "-p", '{"status": {"phase": "Decided"}}'), self.SENTENCE)
-        shop.operator(*write, "-p", '{"status": {"phase": "Running"}}')
+        shop.operator(*write, "-p", '{"status": {"phase": "Decided"}}')
 
 
 def gate_run() -> Manifest:

@@ -228,9 +228,12 @@ def test_no_answer_raises_a_weight_or_lets_a_template_go_that_the_ledger_does_no
 def _may_go(snapshot: Snapshot, action: PatchDeployment) -> None:
     deployment, status, begun = snapshot.deployment, snapshot.rollout.status, snapshot.memory.open
     assert deployment is not None
-    if action.template is not None:
-        assert status.phase is Phase.RESTORING
+    if status.phase is Phase.RESTORING:
+        put_back = status.previous
+        assert put_back is not None
+        assert action.template is not None or deployment.revision == put_back.revision
         return
+    assert action.template is None, "only Restoring puts a template on the Deployment"
     stable = status.stable.revision if status.stable is not None else ""
     promoted = begun is not None and begun.promoted and begun.revision == deployment.revision
     assert deployment.revision == stable or promoted, (

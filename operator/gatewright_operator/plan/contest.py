@@ -21,10 +21,12 @@ def contested(d: Draft) -> Plan | None:
         (which, view, wanted) for which, view, wanted in pins if view is not None and view.selector != wanted
     ]
     percent, allowed = s.route.canary_percent, _allowed(d)
-    if not lost and percent in allowed and not s.route.mixed:
+    gone = s.canary is None and d.status.weight.desired > 0
+    if not lost and not gone and percent in allowed and not s.route.mixed:
         return None
     mark = d.mark("CONTESTED")
-    desired = 0 if lost else min(d.status.weight.desired, percent)
+    # Where the rules differ, only 0 is a step up for none of them.
+    desired = 0 if lost or gone or s.route.mixed else min(d.status.weight.desired, percent)
     d.decide(mark)
     if percent > desired or s.route.mixed or (s.route.canary_weight is None and s.route.selected_rules):
         d.do(SetRoute(*s.route.weights_for(desired), mark))
@@ -35,10 +37,11 @@ def contested(d: Draft) -> Plan | None:
     writer = lost[0][1].last_writer if lost else s.route.last_writer
     if d.status.phase is Phase.HELD:
         return d.done()
+    found = "Somebody deleted the canary" if gone else f"{writer} changed {what}"
     return hold_without_verdict(
         d,
         Reason.ROUTE_CONTESTED,
-        f"{writer} changed {what}. The weight is {desired} now; make that writer leave it alone, then retry.",
+        f"{found}. The weight is {desired} now; make that writer leave it alone, then retry.",
     )
 
 

@@ -82,6 +82,14 @@ def _recorded(d: Draft, waiting: Authorised) -> bool:
     return any(key.kind == kind and key.cause == obj.metadata.uid for key in d.s.memory.keys)
 
 
+def _still_asked(waiting: Authorised, hold: HoldStatus | None) -> bool:
+    """What a review decides about is held still: it stands in the ledger, and had no effect before a crash."""
+    if waiting.review is None or hold is None:
+        return False
+    spec = waiting.review.spec
+    return (spec.run, spec.step, spec.evidence_digest) == (hold.run, hold.step, hold.evidence_digest)
+
+
 def _word(waiting: Authorised) -> Reason:
     """What was done when this was obeyed."""
     if waiting.review is not None:
@@ -108,16 +116,27 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
             Reason.NOT_HELD,
             f"What is held now is run {hold.run}; look at it with: kubectl gate review {spec.rollout}",
         )
-    if spec.decision is ReviewDecision.APPROVE:
-        if spec.expires_at is None:
-            return Reason.EXPIRED, "An approval needs expiresAt."
-        if spec.expires_at <= d.now:
-            return (
-                Reason.EXPIRED,
-                f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
-            )
-        return _too_long(d, review)
-    return None
+    return _refusal_of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
+
+
+def _refusal_of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> tuple[Reason, str] | None:
+    """What the admission policies checked, once more: they may have been away when it was written, or be away now."""
+    spec = review.spec
+    if not d.s.guarded:
+        return (
+            Reason.GUARD_MISSING,
+            "The admission policies that prove who a reviewer is are missing or altered; install the chart again, then approve again.",
+        )
+    if hold.initiator and spec.reviewer == hold.initiator:
+        return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
+    if spec.expires_at is None:
+        return Reason.EXPIRED, "An approval needs expiresAt."
+    if spec.expires_at <= d.now:
+        return (
+            Reason.EXPIRED,
+            f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
+        )
+    return _too_long(d, review)
 
 
 def _too_long(d: Draft, review: GateReview) -> tuple[Reason, str] | None:
@@ -182,7 +201,7 @@ def hear(
             refusal = _refusal_of_order(d, waiting.order, orders, revision)
         if refusal is None:
             return Heard(waiting.review, waiting.order)
-        if _recorded(d, waiting):
+        if _recorded(d, waiting) and not _still_asked(waiting, hold):
             _answer(
                 d,
                 waiting,

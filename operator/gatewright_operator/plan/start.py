@@ -44,12 +44,12 @@ def start(d: Draft) -> Plan:
     assert contract is not None
     stable = _stable_now(d)
     serving = next((r for r in s.replica_sets if r.pod_template_hash == stable.pod_template_hash), None)
-    if serving is None:
+    if serving is None or (serving.total == 0 and deployment.total > 0):
         return refuse(
             d,
             Problem(
                 Reason.WORKLOAD_NOT_READY,
-                f"The ReplicaSet of stable {stable.revision} is gone, and its Service cannot be pinned to it. Put the stable template back, or delete this Rollout and create it again.",
+                f"The pods that serve are not those of stable {stable.revision}, and its Service cannot be pinned to nothing. Put the stable template back, or delete this Rollout and create it again.",
             ),
         )
     begun = begun_unnoticed(d)
