@@ -7,7 +7,7 @@ from gatewright_analysis.reasons import Reason
 from gatewright_analysis.statistics.dispersion import Dispersion
 from gatewright_analysis.statistics.evalue import log_e_fail
 from gatewright_analysis.statistics.two_arm import TwoArm
-from gatewright_analysis.task import Bounds, CheckTask
+from gatewright_analysis.task import Bounds, CheckTask, Terms
 from gatewright_analysis.total_failure import (
     TotalFailureFound,
     find_total_failure,
@@ -26,12 +26,51 @@ class Breach:
     reason: Reason
 
 
+class AbsoluteRoute:
+    """E⁻ against the absolute limit, deflated by the larger φ of both arms."""
+
+    def __init__(self, terms: Terms, *, has_stable: bool) -> None:
+        self._terms = terms
+        self._has_stable = has_stable
+        self._dispersion = (Dispersion(), Dispersion())
+        self.canary = Counts(0, 0)
+        self.stable = Counts(0, 0)
+        self.windows = 0
+
+    def add(self, canary: Counts, stable: Counts | None) -> None:
+        self.canary += canary
+        self._dispersion[0].add(canary.bad, canary.n)
+        if stable is not None:
+            self.stable += stable
+            self._dispersion[1].add(stable.bad, stable.n)
+        self.windows += canary.n > 0
+
+    @property
+    def phi(self) -> float:
+        """The larger of both arms' φ."""
+        return max(self._dispersion[0].phi, self._dispersion[1].phi if self._has_stable else 1.0)
+
+    def log_e(self) -> float:
+        phi = self.phi
+        return log_e_fail(self.canary.good / phi, self.canary.bad / phi, self._terms.threshold)
+
+    def broken(self) -> bool:
+        above = self.canary.bad > self._terms.limit * self.canary.n
+        return above and self.log_e() >= self._terms.log_e_breach
+
+    def stable_keeps_limit(self) -> bool:
+        """Stable without a request excludes no shared cause."""
+        if not self._has_stable:
+            return True
+        return self.stable.n > 0 and self.stable.bad <= self._terms.limit * self.stable.n
+
+
 class BreachMonitor:
     """A fold over the closed windows of one step, attempt after attempt; it goes on after a pass and after a
     HOLD.
 
     Two routes: E⁻ of the absolute limit, and the comparison with stable where the contract says
-    `versusStable`. Each needs `ln(100·m)` and two bad windows *of this attempt*: what an earlier attempt
+    `versusStable`; of a pooled check one more E⁻ runs over the whole rollout. Each needs `ln(100·m)` and two bad windows *of this attempt*: what an earlier attempt
     showed counts as evidence, but a canary that is clean now is not sent back for it alone. The absolute
     route convicts only while stable keeps the limit itself over the same windows; otherwise it is a shared
     outage, which only holds. What was proven once stays proven.
@@ -47,11 +86,9 @@ class BreachMonitor:
         self._total_ratio = max(task.contract.total_failure.bad_ratio, self._terms.limit)
         """A limit above `totalFailure.badRatio` allows what the rule would call a failure: the limit is the
         contract's word."""
-        self._dispersion = (Dispersion(), Dispersion())
-        self.canary = Counts(0, 0)
-        self.stable = Counts(0, 0)
+        self._step = AbsoluteRoute(task.terms, has_stable=task.has_stable)
+        self._rollout = AbsoluteRoute(task.terms, has_stable=task.has_stable) if task.pooled else None
         self._compared = (Counts(0, 0), Counts(0, 0))
-        self.windows = 0
         self.bad_windows = 0
         self._worse_windows = 0
         self._newest: list[Window] = []
@@ -67,19 +104,21 @@ class BreachMonitor:
         if window.fault is not None:
             return
         canary, stable = window.canary, window.stable if self._task.has_stable else None
-        self.canary += canary
-        self._dispersion[0].add(canary.bad, canary.n)
-        if stable is not None:
-            self.stable += stable
-            self._dispersion[1].add(stable.bad, stable.n)
+        self._step.add(canary, stable)
+        if self._rollout is not None:
+            self._rollout.add(canary, stable)
         if canary.n:
-            self.windows += 1
             if counts_now and canary.bad > self._terms.limit * canary.n:
                 self.bad_windows += 1
             if stable is not None and stable.n:
                 self._compare(canary, stable, counts_now=counts_now)
         if counts_now:
             self._judge(self._bounds.end_of(window.index))
+
+    def add_earlier(self, window: Window) -> None:
+        """A window of an earlier step of this rollout, for the E⁻ that runs over all of it."""
+        if self._rollout is not None and window.fault is None:
+            self._rollout.add(window.canary, window.stable if self._task.has_stable else None)
 
     def add_ticks(self, ticks: tuple[Tick, ...]) -> None:
         """Scrape-wide counts for the total-failure rule; they may overlap those of earlier calls."""
@@ -104,13 +143,27 @@ class BreachMonitor:
         return Breach(self._breaches[reason], reason)
 
     @property
+    def canary(self) -> Counts:
+        return self._step.canary
+
+    @property
+    def stable(self) -> Counts:
+        return self._step.stable
+
+    @property
+    def windows(self) -> int:
+        return self._step.windows
+
+    @property
     def phi(self) -> float:
         """The larger of both arms' φ."""
-        return max(self._dispersion[0].phi, self._dispersion[1].phi if self._task.has_stable else 1.0)
+        return self._step.phi
 
     def log_e_absolute(self) -> float:
-        phi = self.phi
-        return log_e_fail(self.canary.good / phi, self.canary.bad / phi, self._terms.threshold)
+        """Of this step, or of the whole rollout where that says more."""
+        if self._rollout is None:
+            return self._step.log_e()
+        return max(self._step.log_e(), self._rollout.log_e())
 
     def log_e_two_arm(self) -> float | None:
         """None where the contract doesn't compare with stable."""
@@ -146,8 +199,13 @@ class BreachMonitor:
             )
         if self._two_arm_breached():
             self._found(Reason.BREACH_TWO_ARM, at)
-        if self._absolute_breached():
-            if self._stable_keeps_limit():
+        if self.bad_windows < _BAD_WINDOWS:
+            return
+        routes = (self._step,) if self._rollout is None else (self._step, self._rollout)
+        for route in routes:
+            if not route.broken():
+                continue
+            if route.stable_keeps_limit():
                 self._found(Reason.BREACH_ABSOLUTE, at)
             else:
                 # Kept like a breach: how often somebody looked must not decide whether it was seen.
@@ -163,17 +221,6 @@ class BreachMonitor:
             increase >= self._terms.min_increase
             and self._two_arm.log_e_robust(self.phi) >= self._terms.log_e_breach
         )
-
-    def _absolute_breached(self) -> bool:
-        if self.bad_windows < _BAD_WINDOWS or self.canary.bad <= self._terms.limit * self.canary.n:
-            return False
-        return self.log_e_absolute() >= self._terms.log_e_breach
-
-    def _stable_keeps_limit(self) -> bool:
-        if not self._task.has_stable:
-            return True
-        # Stable without a request excludes no shared cause.
-        return self.stable.n > 0 and self.stable.bad <= self._terms.limit * self.stable.n
 
     def _found_total_failure(self, found: TotalFailureFound | None) -> None:
         if found is not None and (self.total_failure is None or found.at < self.total_failure.at):

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from gatewright_analysis.evidence.model import Clock
 from gatewright_analysis.explain import clip, seconds
-from gatewright_analysis.kinds.contract import Check, GateContractSpec, OnBreach, OracleKind, Require
+from gatewright_analysis.kinds.contract import Check, GateContractSpec, OnBreach, OracleKind, Require, Stage
+from gatewright_analysis.kinds.evidence import ValueScope
 from gatewright_analysis.kinds.rollout import OnInconclusive
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.task import required
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Decision
 
 _GRACE_WINDOWS = 2
@@ -26,6 +28,8 @@ _SEVERITY = (
     Reason.BREACH_TWO_ARM,
     Reason.BREACH_ABSOLUTE,
     Reason.POD_FAILURE,
+    Reason.JOB_FAILED,
+    Reason.VALUE_OUTSIDE,
     Reason.SHARED_OUTAGE,
     Reason.FAILED_THRESHOLD,
     Reason.DRIFTED_TAIL,
@@ -52,6 +56,8 @@ class Outcome:
 class _Judged:
     check: Check
     result: CheckResult | None
+    require: Require
+    """What the contract asks of the check at this gate."""
 
     @property
     def status(self) -> CheckStatus:
@@ -60,7 +66,7 @@ class _Judged:
 
     @property
     def satisfied(self) -> bool:
-        return self.status in _SATISFIED[self.check.require]
+        return self.status in _SATISFIED[self.require]
 
     @property
     def reason(self) -> str:
@@ -78,9 +84,11 @@ def decide(
     clock: Clock,
     *,
     expected: Collection[str],
+    stage: Stage = Stage.CANARY,
+    last_gate: bool = True,
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD,
 ) -> Outcome:
-    """The verdict on a gate at which the checks `expected` judge.
+    """The verdict on a gate of `stage` at which the checks `expected` judge; `last_gate`: none follows before 100 %.
 
     A proven breach of a check that may roll back: ROLLBACK, at any time. Any other proven failure, or a
     planned look that is spent: HOLD, as soon as it is known. Every check satisfied and `duration` over:
@@ -89,7 +97,7 @@ def decide(
 
     Raises ValueError for results of a check that is not expected here, or two of one check.
     """
-    judged = _match(results, contract, expected)
+    judged = _match(results, contract, expected, stage, last_gate=last_gate)
     breached = [item for item in judged if _rolls_back(item, contract)]
     if breached:
         return _ended(Decision.ROLLBACK, breached, breached)
@@ -101,7 +109,7 @@ def decide(
         return _ended(Decision.HOLD, stopping, open_, contract)
     waived = any(item.status is CheckStatus.WAIVED for item in judged)
     if not open_ and (waived or clock.now >= clock.duration):
-        return _complete(judged, contract, lenient=lenient)
+        return _complete(judged, lenient=lenient)
     at_deadline = clock.now >= clock.max_duration and (
         clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window
         or not any(item.status is CheckStatus.PENDING for item in open_)
@@ -134,14 +142,19 @@ def apply_waivers(
         or result.id not in checks
         or checks[result.id].require is Require.ADVISORY
         or result.status in (CheckStatus.PASS, CheckStatus.WAIVED)
-        or _rolls_back(_Judged(checks[result.id], result), contract)
+        or _rolls_back(_Judged(checks[result.id], result, checks[result.id].require), contract)
         else result.model_copy(update={"status": CheckStatus.WAIVED, "reason": Reason.WAIVED})
         for result in results
     )
 
 
 def _match(
-    results: Iterable[CheckResult], contract: GateContractSpec, expected: Collection[str]
+    results: Iterable[CheckResult],
+    contract: GateContractSpec,
+    expected: Collection[str],
+    stage: Stage,
+    *,
+    last_gate: bool,
 ) -> list[_Judged]:
     """Expected checks that can change something, by id, each with its result if there is one."""
     given: dict[str, CheckResult] = {}
@@ -160,7 +173,7 @@ def _match(
             f"the contract has no check {unknown[0]}: judge against the contract that the run pins"
         )
     return [
-        _Judged(checks[id_], given.get(id_))
+        _Judged(checks[id_], given.get(id_), required(checks[id_], stage, last_gate=last_gate))
         for id_ in sorted(expected)
         if checks[id_].require is not Require.ADVISORY
     ]
@@ -174,12 +187,21 @@ def _rolls_back(item: _Judged, contract: GateContractSpec) -> bool:
         and item.check.oracle_kind is OracleKind.DETERMINISTIC
         and item.check.require is not Require.ADVISORY
         and contract.on_breach(item.check) is OnBreach.ROLLBACK
+        and not _shared(item.check, item.result)
     )
 
 
-def _complete(judged: list[_Judged], contract: GateContractSpec, *, lenient: bool) -> Outcome:
-    proven = [item for item in judged if item.check.require is Require.PASS and item.status in _PROVES]
-    if not proven and not lenient:
+def _shared(check: Check, result: CheckResult) -> bool:
+    """A gauge of canary and stable together can't tell who moved it."""
+    shared = any(e.value is not None and e.value.scope is ValueScope.WORKLOAD for e in check.evidence)
+    return shared and result.reason == Reason.VALUE_OUTSIDE
+
+
+def _complete(judged: list[_Judged], *, lenient: bool) -> Outcome:
+    proven = [item for item in judged if item.require is Require.PASS and item.status in _PROVES]
+    # A check that pools over the rollout proves itself at the last gate.
+    later = any(item.require is not item.check.require for item in judged)
+    if not proven and not lenient and not later:
         # A gate at which nothing had to be proven proves nothing, whatever the contract's admission let
         # through.
         sentence = "No check at this gate has `require: Pass`, so nothing was proven; add one, or approve."

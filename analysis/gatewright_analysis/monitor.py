@@ -14,9 +14,10 @@ from gatewright_analysis.evidence.model import Clock, Counts, Fault, Tick, Windo
 from gatewright_analysis.kinds.contract import OnBreach, Require
 from gatewright_analysis.proof import Outcome, Proof
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.sample import Clusters, Scores
 from gatewright_analysis.statistics.evalue import samples_for_pass
 from gatewright_analysis.statistics.plan import formula_samples
-from gatewright_analysis.statistics.wilson import Z95, wilson_interval
+from gatewright_analysis.statistics.wilson import wilson_interval
 from gatewright_analysis.task import SAMPLES_FLOOR, Bounds, CheckTask
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Statistics
 
@@ -46,12 +47,16 @@ class CheckMonitor:
 
     def __init__(self, task: CheckTask, bounds: Bounds) -> None:
         """Raises ValueError for a check that counts nothing (pods, or no evidence at this stage)."""
-        if task.kind not in ("counts", "latency", "samples"):
+        if task.kind not in ("counts", "latency", "burnRate", "samples", "scores", "paired"):
             raise ValueError(f"check {task.check.id} has no counted evidence at stage {task.stage}")
         self._task = task
         self._bounds = bounds
         self._proof = Proof(task, bounds)
         self._breach = None if task.sampled else BreachMonitor(task, bounds)
+        for window in task.earlier if task.pooled else ():
+            self._proof.add_earlier(window)
+            if self._breach is not None:
+                self._breach.add_earlier(window)
         for prior in task.prior:
             for window in prior.windows:
                 self._proof.add_prior(window)
@@ -93,7 +98,8 @@ class CheckMonitor:
         task, proof, breach = self._task, self._proof, self._breach
         terms = task.terms
         proven = finding.status is CheckStatus.FAIL and breach is not None and breach.breach is not None
-        counts, stable = Counts(proof.good, proof.bad), None
+        sample = proof.sample
+        counts, stable = Counts(sample.good, sample.bad), None
         if breach is not None:
             stable = breach.stable if task.has_stable else None
             if proven:
@@ -101,23 +107,27 @@ class CheckMonitor:
                 counts = breach.canary
             if finding.reason is Reason.TOTAL_FAILURE and breach.total_failure is not None:
                 counts, stable = breach.total_failure.canary, breach.total_failure.stable
-        missing = proof.missing
-        low, high = proof.interval() if proof.n + missing else (None, None)
+        missing = sample.missing
+        low, high = sample.interval() if sample.n + missing else (None, None)
         if proven and counts.n:
-            low, high = wilson_interval(counts.good, counts.n)
+            low, high = wilson_interval(counts.good, counts.n, terms.z)
+        n = sample.n if isinstance(sample, Scores) else counts.n
+        share = (sample.share if not proven else counts.good / counts.n) if n else None
+        ended = finding.status is not CheckStatus.PENDING
+        effect = sample.design_effect() if isinstance(sample, Clusters) else None
         statistics = Statistics(
             s=counts.good,
             f=counts.bad,
-            n=counts.n,
+            n=n,
             missing=missing,
             planned_n=terms.planned,
             n_min=terms.n_min,
             ticket_used=proof.ticket_used,
             lb=_rounded(low),
             ub=_rounded(high),
-            z=_rounded(Z95),
-            log_e_pass=_rounded(proof.log_e_pass()),
-            log_e_fail=_rounded(proof.log_e_fail() if breach is None else breach.log_e_absolute()),
+            z=_rounded(terms.z),
+            log_e_pass=_rounded(sample.log_e_pass()),
+            log_e_fail=_rounded(sample.log_e_fail() if breach is None else breach.log_e_absolute()),
             log_e_two_arm=None if breach is None else _rounded(breach.log_e_two_arm()),
             breach_threshold=_rounded(terms.log_e_pass if breach is None else terms.log_e_breach),
             tail_bad_ratio=_rounded(proof.tail_bad_ratio()),
@@ -127,20 +137,29 @@ class CheckMonitor:
             phi=None if breach is None else _rounded(breach.phi),
             stable_s=None if stable is None else stable.good,
             stable_f=None if stable is None else stable.bad,
+            total=_rounded(sample.total) if isinstance(sample, Scores) else None,
+            clusters=sample.count if isinstance(sample, Clusters) and sample.repeated else None,
+            deff=None if effect is None else _rounded(effect[0]),
+            n_eff=None if effect is None else _rounded(effect[1]),
+            look=proof.windows_now,
+            anytime_lb=_rounded(sample.anytime_bound()) if ended and n else None,
+            threshold_adjusted=_rounded(terms.threshold) if task.check.calibration is not None else None,
+            step_bad_ratio=_rounded(proof.step_bad_ratio()) if task.pooled else None,
         )
         shared = finding.reason is Reason.SHARED_OUTAGE
         return CheckResult(
             id=task.check.id,
             oracle_kind=task.check.oracle_kind,
-            require=task.check.require,
+            require=task.require,
+            tier=task.check.cost,
             status=finding.status,
             breach=proven,
             on_breach=OnBreach.HOLD if shared else task.on_breach,
-            score=_rounded(counts.good / counts.n) if counts.n else None,
+            score=_rounded(share),
             ci_lower=statistics.lb,
             ci_upper=statistics.ub,
-            threshold=_rounded(terms.threshold),
-            samples=counts.n,
+            threshold=_rounded(terms.stated),
+            samples=n,
             planned=terms.planned,
             reason=finding.reason,
             message=self._sentence(finding, statistics, clock),
@@ -206,7 +225,8 @@ class CheckMonitor:
                 limit=task.terms.limit,
                 statistics=statistics,
                 log_e_pass_needed=task.terms.log_e_pass,
-                by_wilson=proof.ended is not None and proof.ended.outcome is Outcome.PASSED_BY_WILSON,
+                by_wilson=proof.ended is not None
+                and proof.ended.outcome in (Outcome.PASSED_BY_WILSON, Outcome.PASSED_BY_SCHEDULE),
                 max_ratio=None if task.check.versus_stable is None else task.check.versus_stable.max_ratio,
                 still_needed=self._still_needed(finding.status),
                 per_second=proof.samples_now / elapsed if elapsed else 0.0,
@@ -227,9 +247,9 @@ class CheckMonitor:
         proof, terms = self._proof, self._task.terms
         if status not in (CheckStatus.PENDING, CheckStatus.BELOW_THRESHOLD):
             return 0.0
-        if self._task.check.require is Require.NO_BREACH:
+        if self._task.require is Require.NO_BREACH:
             return max(0.0, SAMPLES_FLOOR - proof.n)
-        share = proof.good / proof.n if proof.n else 1.0
+        share = proof.sample.share if proof.n else 1.0
         # A spent look leaves E⁺ alone.
         wanted = (
             samples_for_pass(share, terms.threshold, terms.log_e_pass)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from gatewright_analysis.evidence.model import Fault, Window
+from gatewright_analysis.evidence.model import Counts, Fault, Window
 from gatewright_analysis.kinds.contract import Require
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.statistics.evalue import log_e_fail, log_e_pass
-from gatewright_analysis.statistics.wilson import wilson_interval
+from gatewright_analysis.sample import Scores, sample_of
+from gatewright_analysis.schedule import Schedule
 from gatewright_analysis.task import SAMPLES_FLOOR, Bounds, CheckTask
 
 MAX_MISSING: Final = 0.05
@@ -23,6 +23,8 @@ class Outcome(Enum):
 
     PASSED_BY_E = auto()
     PASSED_BY_WILSON = auto()
+    PASSED_BY_SCHEDULE = auto()
+    """At a look of the contract's own schedule (`spending`)."""
     NO_BREACH = auto()
     """Only what `require: NoBreach` asks for: enough samples by `duration`. A proof may still follow."""
     FAILED = auto()
@@ -45,7 +47,7 @@ class Proof:
     Everything here happens at a window, never at a look: the same windows give the same answer whenever they
     are asked for. A pass is taken at the first window, at or after `duration`, at which E⁺ suffices *then*,
     or at the one planned Wilson look: the first such window with the planned samples, else the last window. A
-    look that failed is spent for all attempts.
+    look that failed is spent for all attempts. With `spending` looks are taken on its schedule alone.
 
     No pass is taken at a window that can't be used, after losing more than a fifth of this attempt's windows,
     with more than 5 % of the verdicts missing, or without a single sample of this attempt. Missing verdicts
@@ -57,9 +59,10 @@ class Proof:
         self._task = task
         self._bounds = bounds
         self._terms = task.terms
-        self.good = 0
-        self.bad = 0
-        self.missing = 0
+        self.sample = sample_of(task.kind, task.terms)
+        self._schedule = None if task.check.spending is None else Schedule(task.check.spending, task.terms)
+        self._step = Counts(0, 0)
+        """What this step alone saw, over all its attempts."""
         self.samples_now = 0
         """Samples of this attempt."""
         self.windows_now = 0
@@ -76,26 +79,35 @@ class Proof:
 
     @property
     def n(self) -> int:
-        return self.good + self.bad
+        return self.sample.n
 
     @property
     def passed(self) -> bool:
         return self.ended is not None and self.ended.outcome in (
             Outcome.PASSED_BY_E,
             Outcome.PASSED_BY_WILSON,
+            Outcome.PASSED_BY_SCHEDULE,
         )
 
     @property
     def missing_too_many(self) -> bool:
-        return self.missing > MAX_MISSING * (self.good + self.missing)
+        missing = self.sample.missing
+        good = self.sample.total if isinstance(self.sample, Scores) else self.sample.good
+        return missing > MAX_MISSING * (good + missing)
 
     @property
     def faulted_too_many(self) -> bool:
         return self.faulted_now > MAX_FAULTED * self.windows_now
 
+    def add_earlier(self, window: Window) -> None:
+        """A window of an earlier step of this rollout: evidence for a pooled check, and no look."""
+        if window.fault is None:
+            self._count(window)
+
     def add_prior(self, window: Window) -> None:
         """A window of an earlier attempt: evidence, but no look."""
         if window.fault is None:
+            self._step += window.canary
             self._count(window)
 
     def add(self, window: Window) -> None:
@@ -105,49 +117,46 @@ class Proof:
         self.windows_now += 1
         self.fault_at_end = window.fault
         if window.fault is None:
-            self.samples_now += window.canary.n
+            self.samples_now += window.canary.n + len(window.scores)
+            self._step += window.canary
             self._count(window)
         else:
             self.faulted_now += 1
             self.latest_fault = window.fault
-        if window.fault is not None or self.missing_too_many or self.samples_now == 0:
+        unusable = window.fault is not None or self.missing_too_many or self.samples_now == 0
+        if unusable or self.sample.fault() is not None:
             return
         if self._task.sampled:
             self._look_for_failure(window.index)
         if window.index >= self._bounds.first_pass_index and not self.faulted_too_many:
             self._look_for_pass(window.index)
 
-    def interval(self) -> tuple[float, float]:
-        """Wilson limits of the good ratio, missing verdicts counted against either side; n + missing must be
-        at least 1."""
-        total = self.n + self.missing
-        return wilson_interval(self.good, total)[0], wilson_interval(self.good + self.missing, total)[1]
-
-    def log_e_pass(self) -> float:
-        return log_e_pass(self.good, self.bad + self.missing, self._terms.threshold)
-
-    def log_e_fail(self) -> float:
-        return log_e_fail(self.good + self.missing, self.bad, self._terms.threshold)
-
     def tail_bad_ratio(self) -> float | None:
         """Bad ratio over the newest windows that hold at least a third of the samples; None without
         samples."""
-        if self.n == 0:
+        if self.n == 0 or not self._ends:
             return None
         # The newest window that starts with at most two thirds of the samples before it.
         position = bisect_right(self._ends, self.n - -(-self.n // 3))
         before, bad_before = (self._ends[position - 1], self._bads[position - 1]) if position else (0, 0)
-        return (self.bad - bad_before) / (self.n - before)
+        return (self.sample.bad - bad_before) / (self.n - before)
+
+    def step_bad_ratio(self) -> float | None:
+        """Of this step alone; None without an event."""
+        return self._step.bad / self._step.n if self._step.n else None
 
     def _count(self, window: Window) -> None:
-        self.good += window.canary.good
-        self.bad += window.canary.bad
-        self.missing += window.missing
+        self.sample.add(window)
         if window.canary.n:
             self._ends.append(self.n)
-            self._bads.append(self.bad)
+            self._bads.append(self.sample.bad)
 
-    def _tail_keeps_limit(self) -> bool:
+    def _keeps_limit_now(self) -> bool:
+        """The rule of every pass of events: the last third keeps the limit, and of a pooled check this step does."""
+        if self._task.sampled:
+            return True
+        if self._task.pooled and self._step.bad > self._terms.limit * self._step.n:
+            return False
         tail = self.tail_bad_ratio()
         return tail is not None and tail <= self._terms.limit
 
@@ -157,43 +166,68 @@ class Proof:
             Outcome.PASSED_BY_E,
             Outcome.NO_BREACH,
         )
-        if decided or self.bad <= self._terms.limit * self.n:
+        if decided or not self.sample.bad_share_is_high:
             return
-        if self.log_e_fail() >= self._terms.log_e_pass:
+        if self.sample.log_e_fail() >= self._terms.log_e_pass:
             self.ended = Ended(Outcome.FAILED, index)
 
     def _look_for_pass(self, index: int) -> None:
         if self.ended is not None and self.ended.outcome is not Outcome.NO_BREACH:
             return
-        if self.n >= self._terms.min_samples:
-            tail_kept = self._task.sampled or self._tail_keeps_limit()
-            # E⁺ can't suffice above the limit; asking costs more than the rest of the window.
-            promising = self.bad + self.missing <= self._terms.limit * (self.n + self.missing)
-            if promising and tail_kept and self.log_e_pass() >= self._terms.log_e_pass:
-                self.ended = Ended(Outcome.PASSED_BY_E, index)
-                return
-            due = self.n >= self._terms.planned or index == self._bounds.last_index
-            if due and not self.ticket_used:
-                self._take_planned_look(index, tail_kept=tail_kept)
-        if self.ended is None and self._task.check.require is Require.NO_BREACH and self.n >= SAMPLES_FLOOR:
+        waits = self._task.pooled and not self._task.last_gate
+        if self.n >= self._terms.min_samples and not waits:
+            kept = self._keeps_limit_now()
+            if self._schedule is not None:
+                self._look_by_schedule(index, self._schedule, kept=kept)
+            else:
+                self._look_at_once(index, kept=kept)
+        if self.ended is None and self._task.require is Require.NO_BREACH and self.n >= SAMPLES_FLOOR:
             self.ended = Ended(Outcome.NO_BREACH, index)
 
-    def _take_planned_look(self, index: int, *, tail_kept: bool) -> None:
+    def _look_at_once(self, index: int, *, kept: bool) -> None:
+        # E⁺ can't suffice above the limit; asking costs more than the rest of the window.
+        promising = kept and self.sample.bad_share_is_low
+        if promising and self.sample.log_e_pass() >= self._terms.log_e_pass:
+            self.ended = Ended(Outcome.PASSED_BY_E, index)
+            return
+        due = self.n >= self._terms.planned or index == self._bounds.last_index
+        if due and not self.ticket_used:
+            self._take_planned_look(index, kept=kept)
+
+    def _take_planned_look(self, index: int, *, kept: bool) -> None:
         self.ticket_used = True
-        low, high = self.interval()
+        if not self.sample.takes_planned_look:
+            self.ended = Ended(Outcome.LOOK_SPENT, index)
+            return
+        low, high = self.sample.interval()
         if low >= self._terms.threshold:
-            if tail_kept:
+            if kept:
                 self.ended = Ended(Outcome.PASSED_BY_WILSON, index)
-            self.drifted = not tail_kept
+            self.drifted = not kept
         elif self._task.sampled and high < self._terms.threshold:
             self.ended = Ended(Outcome.FAILED, index)
         elif self._task.sampled:
             self.ended = Ended(Outcome.LOOK_SPENT, index)
 
+    def _look_by_schedule(self, index: int, schedule: Schedule, *, kept: bool) -> None:
+        if self.ticket_used:
+            return
+        last = index == self._bounds.last_index
+        if not schedule.due(self.n, last=last):
+            return
+        passed = schedule.look(self.sample.good, self.n + self.sample.missing, last=last)
+        self.ticket_used = schedule.over
+        if passed and kept:
+            self.ended = Ended(Outcome.PASSED_BY_SCHEDULE, index)
+        elif schedule.over and self._task.sampled:
+            self.ended = Ended(Outcome.LOOK_SPENT, index)
+        self.drifted = passed and not kept
+
     def unusable(self) -> Fault | None:
         """Why this evidence could not be a pass at its end, or None when it could be used."""
         if self.missing_too_many:
-            lost = f"{self.missing} of {self.n + self.missing} samples have no verdict"
+            missing = self.sample.missing
+            lost = f"{missing} of {self.n + missing} samples have no verdict"
             return Fault(Reason.MISSING_TOO_MANY, f"{lost}, at most 5 % may be missing")
         if self.fault_at_end is not None:
             return self.fault_at_end
@@ -202,4 +236,4 @@ class Proof:
             return Fault(self.latest_fault.reason, f"{lost}, the latest because {self.latest_fault.detail}")
         if self.samples_now == 0:
             return Fault(Reason.NO_DATA, "there was nothing to judge in this attempt")
-        return None
+        return self.sample.fault()

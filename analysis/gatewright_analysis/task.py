@@ -6,9 +6,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gatewright_analysis.evidence.model import Clock, Window
-from gatewright_analysis.kinds.contract import Check, GateContractSpec, OnBreach, OracleKind, Require, Stage
+from gatewright_analysis.kinds.contract import (
+    Calibration,
+    Check,
+    Evidence,
+    GateContractSpec,
+    Limit,
+    OnBreach,
+    OracleKind,
+    Pool,
+    Require,
+    Stage,
+)
+from gatewright_analysis.kinds.evidence import JobReport, ValueScope
+from gatewright_analysis.kinds.policy import ErrorBudget
+from gatewright_analysis.statistics.calibration import JudgeCalibration
+from gatewright_analysis.statistics.confidence import Confidence
 from gatewright_analysis.statistics.plan import default_planned_samples
 from gatewright_analysis.statistics.wilson import least_samples
+from gatewright_analysis.verdict import CheckResult
 
 SAMPLES_FLOOR: Final = 40
 """Below it Wilson's real error reaches 5.8 %."""
@@ -68,11 +84,19 @@ class CheckTask:
     prior: tuple[Prior, ...] = ()
     by_windows: bool = False
     """Judge total failure by windows, because nothing finer is known (backtest). By ticks otherwise."""
+    earlier: tuple[Window, ...] = ()
+    """Windows of the rollout's earlier steps, for `pool: Rollout` only."""
+    last_gate: bool = True
+    """No gate of this rollout comes after this one before 100 %."""
+    cached: CheckResult | None = None
+    """What a sampled check came to on the same artifact, contract and world: asking again is no new draw."""
     terms: "Terms" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.check.limit is not None:
-            object.__setattr__(self, "terms", Terms.of(self.check, self.e_processes))
+        limit, entry = self.check.limit_at(self.stage), self.check.evidence_at(self.stage)
+        if limit is not None and entry is not None:
+            terms = Terms.of(self.check, entry, limit, self.e_processes, family=self.family)
+            object.__setattr__(self, "terms", terms)
 
     @property
     def kind(self) -> str:
@@ -85,12 +109,37 @@ class CheckTask:
         return self.check.oracle_kind is OracleKind.SAMPLED
 
     @property
+    def family(self) -> bool:
+        """Three artifacts share one chance of a false promotion."""
+        return self.sampled and self.contract.attempts.error_budget is ErrorBudget.FAMILY
+
+    @property
+    def pooled(self) -> bool:
+        """Its pass may rest on the steps before."""
+        return self.check.pool is Pool.ROLLOUT and self.stage is Stage.CANARY
+
+    @property
+    def require(self) -> Require:
+        """What is asked for here: a pooled check proves itself at the last gate, before it no breach is enough."""
+        return required(self.check, self.stage, last_gate=self.last_gate)
+
+    @property
     def attempts(self) -> int:
         return 1 + len(self.prior)
 
     @property
     def on_breach(self) -> OnBreach:
+        entry = self.check.evidence_at(self.stage)
+        if entry is not None and entry.value is not None and entry.value.scope is ValueScope.WORKLOAD:
+            # Canary and stable share that value, so it can't tell who moved it.
+            return OnBreach.HOLD
         return self.contract.on_breach(self.check)
+
+
+def required(check: Check, stage: Stage, *, last_gate: bool) -> Require:
+    """What the contract asks of `check` at one gate."""
+    waits = check.pool is Pool.ROLLOUT and stage is Stage.CANARY and not last_gate
+    return Require.NO_BREACH if waits and check.require is Require.PASS else check.require
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,43 +148,66 @@ class Terms:
     logarithms."""
 
     threshold: float
-    """t: the least good ratio."""
+    """t: the least good ratio; of a judge that errs, the largest apparent ratio that a true t can show."""
     limit: float
     """The largest bad ratio, 1 − t without its rounding."""
+    stated: float
+    """The least good ratio as the contract says it."""
+    level: float
+    """The two-sided confidence of the bounds."""
+    z: float
+    """Its normal quantile."""
     min_samples: int
     n_min: int
     planned: int
     log_e_pass: float
-    """What E⁺ must reach, and a sampled check's E⁻: 50, or 100 below t = 0.8, so that together with Wilson <
-    5 %."""
+    """What E⁺ must reach, and a sampled check's E⁻."""
     log_e_breach: float
     """What convicts a deterministic check: 100 · m."""
     min_increase: float
 
     @classmethod
-    def of(cls, check: Check, e_processes: int) -> "Terms":
-        """Raises ValueError when the check has no limit, or m is below 1."""
-        if check.limit is None:
-            raise ValueError(f"check {check.id} needs a limit")
+    def of(
+        cls, check: Check, entry: Evidence, limit: Limit, e_processes: int, *, family: bool = False
+    ) -> "Terms":
+        """`entry` is the check's evidence at the stage and `limit` what is allowed there; `family`: three artifacts share the chance of a false promotion. Raises ValueError when m is below 1."""
         if e_processes < 1:
             raise ValueError(f"m counts e-processes and is at least 1, not {e_processes}")
-        threshold = check.limit.threshold
-        limit = check.limit.max_bad_ratio
-        if limit is None:
-            limit = round(1.0 - threshold, 12)
-        n_min = least_samples(threshold)
+        confidence = Confidence(check.confidence, family=family)
+        threshold = limit.threshold
+        if check.calibration is not None:
+            threshold = _judge(check.calibration).threshold(threshold, confidence.z)
+        largest = limit.max_bad_ratio
+        if largest is None or check.calibration is not None:
+            largest = round(1.0 - threshold, 12)
+        n_min = least_samples(threshold, confidence.z)
         versus = check.versus_stable
         increase = versus.min_increase if versus is not None else None
         return cls(
             threshold=threshold,
-            limit=limit,
+            limit=largest,
+            stated=limit.threshold,
+            level=confidence.level,
+            z=confidence.z,
             min_samples=check.min_samples or max(SAMPLES_FLOOR, n_min),
             n_min=n_min,
-            planned=check.planned_samples or default_planned_samples(threshold),
-            log_e_pass=math.log(50.0 if threshold >= 0.8 else 100.0),
+            planned=check.planned_samples or default_planned_samples(threshold, z=confidence.z),
+            # No planned look is taken on scores, so E⁺ has the whole chance.
+            log_e_pass=-math.log1p(-confidence.level)
+            if entry.scores is not None
+            else confidence.log_e(threshold),
             log_e_breach=math.log(_BREACH_ODDS * e_processes),
-            min_increase=limit / 10 if increase is None else increase,
+            min_increase=largest / 10 if increase is None else increase,
         )
+
+
+def _judge(calibration: Calibration) -> JudgeCalibration:
+    return JudgeCalibration(
+        true_pass=calibration.passed_good,
+        false_fail=calibration.failed_good,
+        true_fail=calibration.failed_bad,
+        false_pass=calibration.passed_bad,
+    )
 
 
 def count_e_processes(
@@ -146,17 +218,24 @@ def count_e_processes(
 
     `gates` gives each gate's stage and the ids of the checks that judge at it. A check has the absolute route
     where it counts events, and the two-arm route too where it says `versusStable` and a stable arm serves
-    (`has_stable`, never in Bake). At least 1. Raises KeyError for an id that the contract doesn't have.
+    (`has_stable`, never in Bake); a pooled one has one more that runs over the whole rollout. A Job that reports
+    counts is one. At least 1. Raises KeyError for an id that the contract doesn't have.
     """
     checks = {check.id: check for check in contract.checks}
     count = 0
+    pooled: set[str] = set()
     for stage, ids in gates:
         for check in (checks[id_] for id_ in ids):
             entry = check.evidence_at(stage)
-            counted = entry is not None and entry.kind in ("counts", "latency")
-            if not counted or check.require is Require.ADVISORY:
+            if entry is None or check.require is Require.ADVISORY:
                 continue
-            if contract.on_breach(check) is OnBreach.ROLLBACK:
+            if contract.on_breach(check) is not OnBreach.ROLLBACK:
+                continue
+            if entry.counted:
                 two_arm = check.versus_stable is not None and has_stable and stage is Stage.CANARY
                 count += 2 if two_arm else 1
-    return max(1, count)
+                if check.pool is Pool.ROLLOUT and stage is Stage.CANARY:
+                    pooled.add(check.id)
+            elif entry.job is not None and entry.job.report is JobReport.COUNTS:
+                count += 1
+    return max(1, count + len(pooled))

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from gatewright_analysis.kinds.base import Digest, Label, Model, Text, Timestamp
-from gatewright_analysis.kinds.contract import OracleKind, Require, Stage
+from gatewright_analysis.kinds.contract import OracleKind, Require, Stage, Tier
 
 
 class Decision(StrEnum):
@@ -81,6 +81,28 @@ class Statistics(Model):
     """Canary pods that are ready."""
     attempts: int = 1
     """Attempts whose evidence is pooled here."""
+    total: float | None = None
+    """Sum of the scores; only for scores."""
+    clusters: int | None = None
+    """Items that the samples are of, where some are repeats of one."""
+    deff: float | None = None
+    """How many samples tell as much as one independent sample."""
+    n_eff: float | None = None
+    """n / deff."""
+    look: int = 0
+    """Closed windows of this attempt at this look."""
+    anytime_lb: float | None = None
+    """Lower bound of the good ratio that holds at every look at once; only once a check has ended."""
+    threshold_adjusted: float | None = None
+    """The threshold raised by what the judge's known errors may flatter."""
+    step_bad_ratio: float | None = None
+    """Bad ratio of this step alone, of a check that pools over the rollout."""
+    value: float | None = None
+    """The newest reading of a gauge."""
+    exit_code: int | None = None
+    """Exit code of a Job."""
+    seed: int | None = None
+    """Seed that the sampled items were shuffled with, as the result file says it."""
     method_version: Annotated[str, Field(max_length=16)] = "1"
     """Version of the statistical method."""
 
@@ -98,7 +120,11 @@ class CheckResult(Model):
     oracle_kind: OracleKind
     """Deterministic or Sampled."""
     require: Require
-    """What the contract asks of it."""
+    """What the contract asks of it at this gate."""
+    tier: Tier = Tier.FAST
+    """Fast or Full."""
+    cached_from: Annotated[str, Field(max_length=253)] = ""
+    """GateRun that this result was taken from: the same artifact, contract and world is no new draw."""
     status: CheckStatus
     """pass and fail are proven; below_threshold is a final look that proved neither; inconclusive is
     evidence that can't be used."""
@@ -145,6 +171,8 @@ class Change(Model):
     """sha256 of the canonical contract."""
     world_snapshot: Digest
     """Digest of what the version runs with."""
+    artifact_digest: Digest | None = None
+    """Digest over the image digests of all containers: what is judged, whatever it is called."""
 
 
 class Verdict(Model):
@@ -158,6 +186,8 @@ class Verdict(Model):
     """Index of the step, or bake."""
     attempt: int = 1
     """Number of the attempt."""
+    tier: Tier = Tier.FAST
+    """Full when a Full check was judged."""
     binding: bool = True
     """False: advice only."""
     started_at: Timestamp

@@ -10,10 +10,10 @@ from gatewright_analysis.evidence.collector import Collector
 from gatewright_analysis.evidence.lint import arms_problem
 from gatewright_analysis.evidence.model import Clock, Fault, PodFacts, Tick, Window
 from gatewright_analysis.evidence.question import Answers, Question
-from gatewright_analysis.judge import CheckEvidence, judge, judge_pods
+from gatewright_analysis.facts import judge_pods
+from gatewright_analysis.judge import CheckEvidence, Monitor, judge, monitor_for
 from gatewright_analysis.kinds.contract import Check, Evidence, Stage
 from gatewright_analysis.kinds.run import GateRun
-from gatewright_analysis.monitor import CheckMonitor
 from gatewright_analysis.names import ROLLOUT_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask, Prior
@@ -41,7 +41,7 @@ class CheckState:
     check: Check
     evidence: Evidence
     task: CheckTask
-    monitor: CheckMonitor | None
+    monitor: Monitor | None
     collector: Collector | None = None
     windows: list[Window] = field(default_factory=list)
     ticks: tuple[Tick, ...] = ()
@@ -103,8 +103,7 @@ class RunState:
                 has_stable=run.spec.stable is not None,
                 prior=tuple(_prior(m, check_id) for m in prior_maps if m is not None),
             )
-            monitor = None if entry.kind == "pods" else CheckMonitor(task, bounds)
-            checks.append(CheckState(check, entry, task, monitor))
+            checks.append(CheckState(check, entry, task, monitor_for(task, bounds)))
         return cls(api=api, cache=cache, sources=sources, run=run, contract=contract, checks=checks)
 
     def clock(self, now: datetime) -> Clock:

@@ -106,6 +106,8 @@ class Sources:
         if self._connected.get(name) == version:
             return None
         spec = source.spec
+        if spec.address is None:
+            return Fault(Reason.SOURCE_KIND, f"MetricSource {name} holds result files and answers no queries")
         try:
             auth = await self._auth(spec.auth)
             ca = await self._secret(spec.ca) if spec.ca is not None else None

@@ -60,6 +60,8 @@ class Collector:
 
         Raises ValueError with a sentence when a selector, the arms or the window can't be used.
         """
+        if source.arms is None:
+            raise ValueError(f"the MetricSource {evidence.source} holds result files and no counters")
         self._grid = Grid(t0, window_seconds, source.scrape_interval.total_seconds())
         interval = self._grid.scrape_interval
         self._start = t0 - window_seconds - 3 * interval

@@ -50,6 +50,11 @@ def source_problems(
 
 def arms_problem(source: MetricSource, canary: ArmRef, stable: ArmRef | None) -> Fault | None:
     """Why the source can't tell these two arms apart, None when it can."""
+    if source.spec.arms is None:
+        return Fault(
+            Reason.SOURCE_KIND,
+            f"the MetricSource {source.metadata.name} holds result files and tells no arms apart",
+        )
     by = source.spec.arms.by
     canary_name, stable_name = _told_by(by, canary), None if stable is None else _told_by(by, stable)
     if canary_name == "" or stable_name == "":
@@ -98,9 +103,27 @@ def _allowed(source: MetricSource, namespace_labels: Mapping[str, str]) -> bool:
 
 def _selector_problems(check: Check, evidence: Evidence, source: MetricSource) -> list[Fault]:
     arms = source.spec.arms
+    if evidence.suite is not None or arms is None:
+        return _kind_problems(check, evidence, source)
+    if not evidence.from_counters:
+        return []
     try:
         for _, selector in written_selectors(evidence):
             selector.with_matchers(Matcher(arms.namespace_label, "=", ""), Matcher(arms.label, "=", ""))
     except ValueError as error:
         return [Fault(Reason.INVALID_SPEC, f"check {check.id}: {error}")]
+    return []
+
+
+def _kind_problems(check: Check, evidence: Evidence, source: MetricSource) -> list[Fault]:
+    """Counters are read from an address, result files from a place that they are pushed to."""
+    name = source.metadata.name
+    if evidence.suite is not None and source.spec.evidence is None:
+        sentence = f"check {check.id} reads the suite {evidence.suite} from the MetricSource {name}, which is a Prometheus"
+        return [Fault(Reason.SOURCE_KIND, f"{sentence}: name a MetricSource with spec.evidence")]
+    if evidence.suite is None and source.spec.arms is None:
+        sentence = (
+            f"check {check.id} reads {evidence.kind} from the MetricSource {name}, which holds result files"
+        )
+        return [Fault(Reason.SOURCE_KIND, f"{sentence}: name a MetricSource with an address")]
     return []

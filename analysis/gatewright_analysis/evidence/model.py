@@ -4,6 +4,7 @@ All times are seconds after t0 of the gate (a float; negative before it), so tha
 """
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from gatewright_analysis.reasons import Reason
 
@@ -32,8 +33,24 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """Samples that hang together: repeats of one item, turns of one conversation."""
+
+    key: str
+    """Tells it from others; the same in every window and attempt."""
+    good: int
+    bad: int
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
-    """A closed window (t0 + k·w, t0 + (k+1)·w]: the same for both arms. With a fault, its counts do not count."""
+    """A closed window (t0 + k·w, t0 + (k+1)·w]: the same for both arms. With a fault, its counts do not count.
+
+    What else a kind of evidence has to say stands beside the counts: `clusters` (of which `canary` and `missing` are
+    the sums) for samples that hang together, `scores` (each in [0, 1]; `canary` is empty) for scores, `value` for a
+    gauge.
+    """
 
     index: int
     canary: Counts
@@ -42,6 +59,9 @@ class Window:
     """Canary events without a usable verdict (sampled checks)."""
     fault: Fault | None = None
     resets: int = 0
+    clusters: tuple[Cluster, ...] = ()
+    scores: tuple[float, ...] = ()
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +86,30 @@ class PodFacts:
     infrastructure: Fault | None = None
     """Unschedulable, image or quota trouble: never the version's fault, so HOLD."""
     ready_throughout: bool = True
+
+
+class JobPhase(Enum):
+    """How far a Job has come."""
+
+    WAITING = auto()
+    RUNNING = auto()
+    SUCCEEDED = auto()
+    FAILED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What a check's Job has come to (evidence kind `job`)."""
+
+    name: str
+    phase: JobPhase
+    exit_code: int | None = None
+    """Of the container that failed; None while none has."""
+    good: int | None = None
+    bad: int | None = None
+    """What it reported; None where it reported nothing that can be read."""
+    trouble: Fault | None = None
+    """Why it says nothing of the version: no room, no image, evicted, out of time, an unreadable report."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,12 +52,16 @@ def written_selectors(evidence: Evidence) -> tuple[tuple[Part, Selector], ...]:
     if evidence.counts is not None:
         bad = [(Part.BAD, parse_selector(text)) for text in evidence.counts.bad]
         return (*bad, *((Part.TOTAL, parse_selector(text)) for text in evidence.counts.total))
+    if evidence.burn_rate is not None:
+        bad = [(Part.BAD, parse_selector(text)) for text in evidence.burn_rate.bad]
+        return (*bad, *((Part.TOTAL, parse_selector(text)) for text in evidence.burn_rate.total))
     if evidence.latency is not None:
         good, count = histogram_selectors(evidence.latency.histogram, evidence.latency.le)
         return (Part.GOOD, good), (Part.TOTAL, count)
-    if evidence.samples is not None:
-        passed = [(Part.GOOD, parse_selector(text)) for text in evidence.samples.passed]
-        return (*passed, *((Part.TOTAL, parse_selector(text)) for text in evidence.samples.total))
+    samples = evidence.samples
+    if samples is not None and samples.passed is not None and samples.total is not None:
+        passed = [(Part.GOOD, parse_selector(text)) for text in samples.passed]
+        return (*passed, *((Part.TOTAL, parse_selector(text)) for text in samples.total))
     raise ValueError(f"evidence of the kind {evidence.kind} is not read from a metric source")
 
 

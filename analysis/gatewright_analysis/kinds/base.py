@@ -112,6 +112,8 @@ Timestamp = Annotated[
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 Label = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 """A DNS label: what check ids and short names are."""
+LabelName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
+"""The name of a metric's label."""
 LabelValue = Annotated[str, Field(max_length=63)]
 """The value of a Kubernetes label."""
 Text = Annotated[str, Field(max_length=1024)]

@@ -1,6 +1,5 @@
 """GateContract: what a change must prove, and what a breach does."""
 
-from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -9,20 +8,15 @@ from pydantic import ConfigDict, Field
 from gatewright_analysis.kinds.base import (
     Label,
     Model,
-    Name,
     ObjectMeta,
-    PositiveDuration,
-    Selector,
     Text,
     rules,
 )
-
-
-class Stage(StrEnum):
-    """Where a change is judged."""
-
-    CANARY = "Canary"
-    BAKE = "Bake"
+from gatewright_analysis.kinds.evidence import Evidence as Evidence
+from gatewright_analysis.kinds.evidence import JobReport
+from gatewright_analysis.kinds.evidence import Stage as Stage
+from gatewright_analysis.kinds.policy import Attempts, Hold, TotalFailure, World
+from gatewright_analysis.kinds.policy import OnBreach as OnBreach
 
 
 class OracleKind(StrEnum):
@@ -43,13 +37,6 @@ class Require(StrEnum):
     ADVISORY = "Advisory"
 
 
-class OnBreach(StrEnum):
-    """What a proven breach does."""
-
-    ROLLBACK = "Rollback"
-    HOLD = "Hold"
-
-
 Ratio = Annotated[
     float,
     Field(
@@ -62,6 +49,7 @@ Ratio = Annotated[
 ]
 SampleCount = Annotated[int, Field(ge=40, le=10_000_000)]
 """Below 40 samples a 95 % bound is not what it says (statistics.md R2)."""
+LabelledCount = Annotated[int, Field(ge=0, le=1_000_000)]
 
 
 class Limit(Model):
@@ -100,109 +88,87 @@ class VersusStable(Model):
     """Smallest increase of the bad ratio that counts as a breach; a tenth of the limit when left out."""
 
 
-class CountsEvidence(Model):
-    """Bad and all events from raw counters, summed over the selectors of each list."""
+class SpendingFunction(StrEnum):
+    """How the error that a check may make is spread over its looks."""
 
-    source: Name
-    """Name of the MetricSource."""
-    bad: Annotated[tuple[Selector, ...], Field(min_length=1, max_length=8)]
-    """Raw counter selectors of the bad events, summed; the operator adds the matchers that tell canary
-    from stable."""
-    total: Annotated[tuple[Selector, ...], Field(min_length=1, max_length=8)]
-    """Raw counter selectors of all events, bad ones included."""
+    O_BRIEN_FLEMING = "OBrienFleming"
+    POCOCK = "Pocock"
+    QUADRATIC = "Quadratic"
 
 
-class LatencyEvidence(Model):
-    """The share of requests at or below `le` seconds, which must be a bucket boundary of the histogram."""
+class Spending(Model):
+    """A fixed schedule of looks in place of looking always: exact group-sequential limits (statistics.md 4.3)."""
 
-    source: Name
-    """Name of the MetricSource."""
-    histogram: Selector
-    """Raw selector of a classic histogram, without _bucket, _count or _sum."""
-    le: Annotated[float, Field(gt=0)]
-    """Seconds; a bucket boundary of the histogram. A request at or below it is good."""
+    looks: Annotated[int, Field(ge=2, le=20)]
+    """How many looks, evenly spaced in samples up to `plannedSamples`."""
+    function: SpendingFunction
+    """OBrienFleming spends little at the first looks, Pocock as much at each, Quadratic lies between them."""
 
 
-class SamplesEvidence(Model):
-    """Judged samples from raw counters: those that passed, and all."""
-
-    source: Name
-    """Name of the MetricSource."""
-    passed: Annotated[tuple[Selector, ...], Field(min_length=1, max_length=8)]
-    """Raw counter selectors of the samples that the judge passed."""
-    total: Annotated[tuple[Selector, ...], Field(min_length=1, max_length=8)]
-    """Raw counter selectors of all judged samples."""
-
-
-class PodsEvidence(Model):
-    """The canary's own pods: ready throughout, and not restarted more often than `maxRestarts`."""
-
-    max_restarts: Annotated[int, Field(ge=0, le=1000)] = 0
-    """Restarts of the chosen containers that are tolerated, over all canary pods."""
-    containers: Annotated[tuple[Label, ...], Field(max_length=32)] = ()
-    """Names of the containers to watch; all when empty."""
-
-
-class Evidence(Model):
-    """Where a check's evidence comes from at some stages: exactly one kind."""
+class Calibration(Model):
+    """How a judge did on samples that people had labelled: each number is a count of samples."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "[has(self.counts), has(self.latency), has(self.samples), has(self.pods)]"
-                ".filter(x, x).size() == 1",
-                "An evidence entry has exactly one of counts, latency, samples and pods: "
-                "write one entry per kind, each with its own stages.",
+                "self.passedGood + self.failedGood >= 1 && self.passedBad + self.failedBad >= 1",
+                "A calibration needs samples that people found good and samples that they found bad.",
             )
         )
     )
 
-    stages: Annotated[tuple[Stage, ...], Field(min_length=1, max_length=2)]
-    """Where this evidence is used: Canary (while weights rise), Bake (after 100 %)."""
-    counts: CountsEvidence | None = None
-    """Bad and total events from counters."""
-    latency: LatencyEvidence | None = None
-    """Share of requests at or below a bucket boundary of a histogram."""
-    samples: SamplesEvidence | None = None
-    """Judged samples from counters; for Sampled checks."""
-    pods: PodsEvidence | None = None
-    """What the canary's pods show: readiness and restarts."""
-
-    @property
-    def kind(self) -> str:
-        return next(
-            kind for kind in ("counts", "latency", "samples", "pods") if getattr(self, kind) is not None
-        )
-
-    @property
-    def source(self) -> str | None:
-        """Name of the MetricSource, None for pods."""
-        body = self.counts or self.latency or self.samples
-        return None if body is None else body.source
+    passed_good: LabelledCount
+    """Good samples that the judge passed."""
+    failed_good: LabelledCount
+    """Good samples that the judge failed."""
+    passed_bad: LabelledCount
+    """Bad samples that the judge passed."""
+    failed_bad: LabelledCount
+    """Bad samples that the judge failed."""
 
 
+class Tier(StrEnum):
+    """How much a check costs: Fast ones answer at once, Full ones are for the last word."""
+
+    FAST = "Fast"
+    FULL = "Full"
+
+
+class Pool(StrEnum):
+    """What a pass may rest on: this step alone, or all steps of this rollout."""
+
+    STEP = "Step"
+    ROLLOUT = "Rollout"
+
+
+_NO_LIMIT = "has(e.pods) || has(e.value) || has(e.burnRate) || (has(e.job) && e.job.report == 'ExitCode')"
+_COUNTED = "has(e.counts) || has(e.latency) || has(e.burnRate) || (has(e.samples) && has(e.samples.passed))"
 _CHECK_RULES = (
     (
         "self.oracleKind != 'Sampled' || !has(self.onBreach) || self.onBreach == 'Hold'",
         "A Sampled check can hold a release but never roll it back: set onBreach: Hold, or leave it out.",
     ),
     (
-        "self.oracleKind == 'Sampled' || self.evidence.all(e, !has(e.samples))",
-        "Evidence of the kind samples is a judge's word or a sample: set oracleKind: Sampled.",
+        "self.oracleKind == 'Sampled' || self.evidence.all(e, !(has(e.samples) || has(e.scores) || has(e.paired)))",
+        "Evidence of the kinds samples, scores and paired is a judge's word or a sample: set oracleKind: Sampled.",
     ),
     (
-        "self.oracleKind == 'Deterministic' || self.evidence.all(e, !has(e.pods))",
-        "Evidence of the kind pods is facts, not samples: set oracleKind: Deterministic.",
+        "self.oracleKind == 'Deterministic' || self.evidence.all(e, !(has(e.pods) || has(e.value) || has(e.burnRate)))",
+        "Evidence of the kinds pods, value and burnRate is facts, not samples: set oracleKind: Deterministic.",
     ),
     (
-        "has(self.limit) || self.evidence.all(e, has(e.pods))",
+        f"has(self.limit) || self.evidence.all(e, has(e.paired) || {_NO_LIMIT})",
         "This check needs a limit: maxBadRatio or minGoodRatio.",
     ),
     (
-        "self.evidence.exists(e, !has(e.pods)) "
-        "|| !(has(self.limit) || has(self.minSamples) || has(self.plannedSamples))",
-        "A check that looks at pods only has maxRestarts as its limit: "
-        "leave out limit, minSamples and plannedSamples.",
+        f"self.evidence.exists(e, !({_NO_LIMIT})) || !has(self.limit)",
+        "All evidence of this check has a limit of its own (maxRestarts, min and max, maxBurn, the exit code): "
+        "leave out limit.",
+    ),
+    (
+        "self.evidence.exists(e, !(has(e.pods) || has(e.value) || (has(e.job) && e.job.report == 'ExitCode')))"
+        " || !(has(self.minSamples) || has(self.plannedSamples))",
+        "This check counts no samples: leave out minSamples and plannedSamples.",
     ),
     (
         "!has(self.versusStable) || self.oracleKind == 'Deterministic' "
@@ -213,6 +179,24 @@ _CHECK_RULES = (
     (
         "!has(self.minSamples) || !has(self.plannedSamples) || self.minSamples <= self.plannedSamples",
         "plannedSamples must not be below minSamples: the final look would come before a pass is possible.",
+    ),
+    (
+        f"!has(self.spending) || self.pool == 'Step' && self.evidence.all(e, {_COUNTED})",
+        "spending is for events from counters at one step: it needs counts, latency, burnRate or samples with "
+        "passed and total, and pool: Step.",
+    ),
+    (
+        f"self.pool == 'Step' || self.evidence.exists(e, 'Canary' in e.stages && ({_COUNTED}))",
+        "pool: Rollout adds up events of several steps: it needs counts, latency, burnRate or samples with passed "
+        "and total for the stage Canary.",
+    ),
+    (
+        "!has(self.calibration) || self.evidence.all(e, has(e.samples))",
+        "A calibration says how a judge passes and fails samples: it needs evidence of the kind samples.",
+    ),
+    (
+        "self.oracleKind != 'Sampled' || !has(self.tier) || self.tier == 'Full'",
+        "A Sampled check is never Fast: set tier: Full, or leave it out.",
     ),
     (
         "self.evidence.all(e, e.stages.all(s, e.stages.exists_one(t, t == s)"
@@ -240,7 +224,8 @@ class Check(Model):
     on_breach: OnBreach | None = None
     """What a proven breach does; failMode when left out. Sampled checks always Hold."""
     limit: Limit | None = None
-    """The one limit of the check, whatever its evidence. Not for checks that look at pods only."""
+    """The one limit of the check, whatever its evidence. Left out where the evidence has a limit of its own;
+    for paired the share of wins among what differs, one half when left out."""
     versus_stable: VersusStable | None = None
     """Also a breach: clearly worse than stable in the same windows."""
     min_samples: SampleCount | None = None
@@ -248,6 +233,19 @@ class Check(Model):
     least 40)."""
     planned_samples: SampleCount | None = None
     """Samples at which the one final look is taken; planned for 90 % power when left out."""
+    confidence: Annotated[float, Field(ge=0.9, le=0.999)] = 0.95
+    """Two-sided confidence of the bounds. A version at or below the threshold is promoted with a probability
+    below 1 - confidence, however often it is looked at."""
+    spending: Spending | None = None
+    """A fixed schedule of looks in place of looking always."""
+    calibration: Calibration | None = None
+    """How often the judge errs, from samples that people labelled; the threshold is raised by as much as its
+    errors may flatter. Without it a judge's word counts as it is, and the evidence says uncalibrated."""
+    pool: Pool = Pool.STEP
+    """What a pass may rest on. Rollout: at each gate but the last no breach is enough, and at the last the
+    events of all steps together must prove the limit. A breach never pools over steps alone."""
+    tier: Tier | None = None
+    """Fast or Full; Sampled checks are Full, others Fast when left out."""
     evidence: Annotated[tuple[Evidence, ...], Field(min_length=1, max_length=2)]
     """Where the numbers come from, one entry per stage."""
     fix_hint: Text = ""
@@ -257,26 +255,25 @@ class Check(Model):
         """The evidence entry for `stage`, or None when the check does not judge there."""
         return next((entry for entry in self.evidence if stage in entry.stages), None)
 
+    def limit_at(self, stage: Stage) -> Limit | None:
+        """What is allowed at `stage`: the check's limit, or the one that its evidence has; None where the evidence is
+        no share of events."""
+        entry = self.evidence_at(stage)
+        if entry is None or entry.pods is not None or entry.value is not None:
+            return None
+        if entry.burn_rate is not None:
+            return Limit(max_bad_ratio=entry.burn_rate.limit)
+        if entry.job is not None and entry.job.report is JobReport.EXIT_CODE:
+            return None
+        if entry.paired is not None and self.limit is None:
+            return Limit(min_good_ratio=0.5)
+        return self.limit
 
-class TotalFailure(Model):
-    """A canary that fails most requests goes at once."""
-
-    bad_ratio: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Share of bad requests at which the canary counts as failed."""
-    for_: Annotated[PositiveDuration, Field(alias="for")] = timedelta(seconds=15)
-    """How long it must last; at least three scrapes of the source."""
-
-
-class Hold(Model):
-    """How long a HOLD waits for a person, and what its end does: never a promotion."""
-
-    timeout: PositiveDuration = timedelta(hours=24)
-    """How long a HOLD waits for a person."""
-    on_timeout: OnBreach = OnBreach.HOLD
-    """What happens then. Rollback acts only on a HOLD with a proven deterministic breach; nothing is ever
-    promoted by a clock."""
-    max_waiver: PositiveDuration = timedelta(hours=72)
-    """Longest time an approval may stay in force."""
+    @property
+    def cost(self) -> Tier:
+        """The tier, also where the contract leaves it out."""
+        sampled = self.oracle_kind is OracleKind.SAMPLED
+        return self.tier or (Tier.FULL if sampled else Tier.FAST)
 
 
 class GateContractSpec(Model):
@@ -286,8 +283,12 @@ class GateContractSpec(Model):
     """What a proven deterministic breach does, unless its check says otherwise."""
     total_failure: TotalFailure = TotalFailure()
     """When a canary that fails most requests goes at once."""
+    attempts: Attempts = Attempts()
+    """How often may be tried before a person has to say that it may go on."""
     hold: Hold = Hold()
     """How long a HOLD waits for a person, and what its end does."""
+    world: World = World()
+    """What a version runs with besides its images."""
     checks: Annotated[
         tuple[Check, ...],
         Field(

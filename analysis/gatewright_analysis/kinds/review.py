@@ -66,6 +66,7 @@ class GateReviewSpec(Model):
 class OrderKind(StrEnum):
     RETRY = "Retry"
     ABORT = "Abort"
+    MORE_SAMPLES = "MoreSamples"
 
 
 class GateOrderSpec(Model):
@@ -82,7 +83,8 @@ class GateOrderSpec(Model):
     revision: Revision
     """The revision that the order is for."""
     order: OrderKind
-    """Retry: try a rejected revision again. Abort: send all traffic back to stable."""
+    """Retry: try a rejected revision again. Abort: send all traffic back to stable. MoreSamples: judge the sampled
+    checks of a held gate once more, with the samples that have come since."""
     ordered_by: UserName
     """Who orders: the name the API server knows the caller by."""
     groups: Groups = ()
@@ -120,7 +122,7 @@ class GateReview(Model):
 
 
 class GateOrder(Model):
-    """What a person orders. `kubectl gate retry` and `abort` write it."""
+    """What a person orders. `kubectl gate retry`, `abort` and `more-samples` write it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: GateOrderSpec

@@ -68,6 +68,15 @@ class RunClock(Model):
     """How often to look."""
 
 
+class FingerprintValue(Model):
+    """What one model or judge said of itself."""
+
+    name: Label
+    """Its name in the contract."""
+    value: Text
+    """Its labels as `label=value`, sorted, with a comma between them."""
+
+
 class GateRunSpec(Model):
     """What is judged, by what, and when."""
 
@@ -115,6 +124,14 @@ class GateRunSpec(Model):
     """m of statistics.md R2: rollback-capable checks × gates × routes of the whole rollout."""
     pooled_from: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
     """Earlier runs of this step and revision whose evidence this one goes on with."""
+    earlier_runs: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
+    """Runs of earlier steps of this revision, whose events a check with `pool: Rollout` adds up."""
+    last_gate: bool = True
+    """No gate comes after this one before 100 %: a check with `pool: Rollout` has to pass here."""
+    more_samples: bool = False
+    """A person ordered more samples: sampled checks are judged again, on all samples of this artifact together."""
+    fingerprints: Annotated[tuple[FingerprintValue, ...], Field(max_length=16)] = ()
+    """What models and judges said of themselves when the attempt began."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD
     """What becomes of evidence that proves nothing."""
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from gatewright_analysis.kinds.base import (
     Condition,
     Label,
+    LabelName,
     LabelValue,
     Model,
     Name,
@@ -33,9 +34,6 @@ class Producer(StrEnum):
     WORKLOAD = "Workload"
     PLATFORM = "Platform"
     JUDGE = "Judge"
-
-
-LabelName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 
 
 class Arms(Model):
@@ -93,17 +91,37 @@ class LabelSelector(Model):
     """Labels that a namespace must have, all of them."""
 
 
+class ResultFiles(Model):
+    """Where `gatewright evidence push` puts result files: ConfigMaps of one namespace."""
+
+    namespace: Name | None = None
+    """Namespace that holds them; that of the Rollout when left out. Who may create ConfigMaps there may say what
+    a suite found."""
+
+
 class MetricSourceSpec(Model):
-    """A Prometheus-compatible API."""
+    """A Prometheus-compatible API, or a place that result files are pushed to."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "!has(self.auth) || self.address.startsWith('https://')",
+                "has(self.address) != has(self.evidence)",
+                "A MetricSource is a Prometheus (address) or a place of result files (evidence): give one of both.",
+            ),
+            (
+                "has(self.address) == has(self.arms)",
+                "arms tell canary and stable apart at an address: give both, or neither.",
+            ),
+            (
+                "!has(self.evidence) || !(has(self.auth) || has(self.ca))",
+                "Result files are read from the API server: leave out auth and ca.",
+            ),
+            (
+                "!has(self.auth) || !has(self.address) || self.address.startsWith('https://')",
                 "auth is sent over https only: give an https address, or leave auth out.",
             ),
             (
-                "!has(self.ca) || self.address.startsWith('https://')",
+                "!has(self.ca) || !has(self.address) || self.address.startsWith('https://')",
                 "ca is for https only: give an https address, or leave ca out.",
             ),
             (
@@ -113,22 +131,27 @@ class MetricSourceSpec(Model):
         )
     )
 
-    address: Annotated[
-        str,
-        Field(
-            max_length=512,
-            pattern=r"^https?://[^\s?#@]+$",
-            json_schema_extra=rules(
-                (
-                    r"self.matches('^https?://[^\\s?#@]+$')",
-                    "address is an http or https URL without credentials, query and fragment, "
-                    "for example https://prometheus.monitoring:9090.",
-                )
+    address: (
+        Annotated[
+            str,
+            Field(
+                max_length=512,
+                pattern=r"^https?://[^\s?#@]+$",
+                json_schema_extra=rules(
+                    (
+                        r"self.matches('^https?://[^\\s?#@]+$')",
+                        "address is an http or https URL without credentials, query and fragment, "
+                        "for example https://prometheus.monitoring:9090.",
+                    )
+                ),
             ),
-        ),
-    ]
+        ]
+        | None
+    ) = None
     """URL of a Prometheus-compatible API, without query, fragment or credentials:
     https://prometheus.monitoring:9090."""
+    evidence: ResultFiles | None = None
+    """Result files instead of counters: for samples, scores and paired evidence of a suite."""
     auth: Auth | None = None
     """How to log in; over https only."""
     ca: SecretKey | None = None
@@ -140,8 +163,8 @@ class MetricSourceSpec(Model):
     """How often the source scrapes; windows must hold at least two."""
     allowed_namespaces: LabelSelector | None = None
     """Namespaces (by their labels) whose contracts may use this source; unset means all."""
-    arms: Arms
-    """How canary and stable are told apart there."""
+    arms: Arms | None = None
+    """How canary and stable are told apart there; not for result files, which say what they are about."""
     producer: Producer
     """Who makes the numbers: the Workload itself, the Platform (proxy, mesh), or a Judge."""
 

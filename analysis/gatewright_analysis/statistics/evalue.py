@@ -68,11 +68,12 @@ def samples_for_pass(ratio: float, threshold: float, log_e: float) -> float:
 def anytime_lower_bound(good: int, bad: int, alpha: float = 0.05) -> float:
     """The good ratio that E⁺ excludes with odds 1/alpha: a lower bound that holds at every look at once, 0
     without data."""
-    # Only reports ask for it, and scipy.optimize takes longer to import than everything else here.
-    from scipy.optimize import brentq
-
     wanted = -math.log(alpha)
     low, high = 1e-12, 1.0 - 1e-12
     if log_e_pass(good, bad, low) < wanted:
         return 0.0
-    return float(brentq(lambda t: max(log_e_pass(good, bad, t), -1e9) - wanted, low, high, xtol=1e-12))
+    # It falls with the threshold. Bisection: scipy.optimize takes longer to import than everything else here.
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_e_pass(good, bad, middle) >= wanted else (low, middle)
+    return low
