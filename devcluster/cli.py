@@ -94,8 +94,9 @@ def _build(_: argparse.Namespace) -> int:
 def _up(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     instance = Instance(arguments.dir, scrape_interval_seconds=arguments.scrape_interval, report=_say)
-    # The terminal that closes, and a plain `kill`, end a foreground cluster in the same order as Ctrl-C does.
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    # The terminal that closes, and a plain `kill`, end a foreground cluster in the same order as Ctrl-C does; which a
+    # shell that started it in the background has switched off.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     instance.start()
     if arguments.detach:
