@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from gatewright_analysis.decide import decide
+from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun, RunPhase
 from gatewright_analysis.verdict import CheckResult, Decision, Verdict
@@ -128,10 +129,12 @@ class RunTicker:
         """A proven breach does not wait for the sources that have not answered yet; everything else does."""
         clock = state.clock(now)
         outcome = decide(
-            state.results(clock),
+            state.results(now),
             state.contract.spec,
             clock,
             expected=run.spec.checks,
+            stage=run.spec.stage,
+            last_gate=run.spec.last_gate,
             on_inconclusive=run.spec.on_inconclusive,
         )
         return outcome.decision is Decision.ROLLBACK
@@ -140,20 +143,22 @@ class RunTicker:
         self, key: Key, raw: Json, run: GateRun, rollout: Rollout, state: RunState, now: datetime
     ) -> float | None:
         clock = state.clock(now)
-        results = state.results(clock)
+        results = state.results(now)
         self._show(run, results)
         outcome = decide(
             results,
             state.contract.spec,
             clock,
             expected=run.spec.checks,
+            stage=run.spec.stage,
+            last_gate=run.spec.last_gate,
             on_inconclusive=run.spec.on_inconclusive,
         )
         held = run.status.verdict is not None
         if outcome.decision is None or (held and outcome.decision is not Decision.ROLLBACK):
             return state.next_look(now)
         await self._write(
-            key, raw, run, state, verdict_of(run, state, results, outcome, now), late_breach=held
+            key, raw, run, state.record(now), verdict_of(run, state, results, outcome, now), late_breach=held
         )
         self._queue.add(Key("rollout", key.namespace, rollout.metadata.name))
         self._metrics.verdicts.inc(decision=outcome.decision, reason=outcome.reason)
@@ -164,10 +169,10 @@ class RunTicker:
         return None
 
     async def _write(
-        self, key: Key, raw: Json, run: GateRun, state: RunState, verdict: Verdict, *, late_breach: bool
+        self, key: Key, raw: Json, run: GateRun, record: RunRecord, verdict: Verdict, *, late_breach: bool
     ) -> None:
         """Evidence first, then the verdict that names its digest; the GateRun's resourceVersion lets only one through."""
-        evidence, digest = encode(run.metadata.name, state.records())
+        evidence, digest = encode(record)
         # Named by what it holds: a crash before the verdict leaves a record that no verdict names, and no conflict.
         name = f"{run.metadata.name}-{digest[7:17]}"
         owner = owner_reference({**raw, "kind": GATE_RUNS.kind, "apiVersion": GATE_RUNS.api_version})

@@ -3,7 +3,9 @@
 from datetime import datetime
 
 from gatewright_analysis.decide import Outcome
+from gatewright_analysis.kinds.contract import Tier
 from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.ledger import artifact_digest
 from gatewright_analysis.verdict import Change, CheckResult, Decision, Verdict
 from gatewright_operator.run_state import RunState
 
@@ -20,6 +22,7 @@ def verdict_of(
         stage=spec.stage,
         step=spec.step,
         attempt=spec.attempt,
+        tier=Tier.FULL if any(r.tier is Tier.FULL for r in results) else Tier.FAST,
         started_at=spec.clock.starts_at,
         finished_at=now,
         target=f"{run.metadata.namespace}/{spec.rollout}",
@@ -30,6 +33,7 @@ def verdict_of(
             contract_version=f"{spec.contract}@{spec.contract_generation}",
             contract_digest=spec.contract_digest,
             world_snapshot=spec.world_snapshot,
+            artifact_digest=artifact_digest((i.container, i.digest or i.image) for i in spec.images),
         ),
         blocking=outcome.blocking,
         checks=tuple(r.model_copy(update={"producer": state.producer(r.id)}) for r in results),

@@ -72,15 +72,31 @@ def canonical_contract(spec: GateContractSpec) -> CanonicalContract:
     return CanonicalContract(data, digest_of_bytes(data))
 
 
-def world_snapshot(images: Iterable[tuple[str, str]]) -> str:
-    """Digest of what a version runs with: (container, image digest as the node reported it) of each.
+def artifact_digest(images: Iterable[tuple[str, str]]) -> str:
+    """Digest of what is judged: (container, image digest as the node reported it) of each.
 
     Containers are sorted; of `docker-pullable://registry/image@sha256:…` only the digest counts, since where
     an image was pulled from is not what it is. What carries no digest (a node that reports none) counts as it
     is.
     """
+    return digest_of_json({"images": _sorted_images(images)})
+
+
+def world_snapshot(images: Iterable[tuple[str, str]], fingerprints: Iterable[tuple[str, str]] = ()) -> str:
+    """Digest of what a version runs with: its images, and (name, value) of each model and judge.
+
+    Without any of the latter it is the artifact's digest.
+    """
+    found = sorted(fingerprints)
+    world: dict[str, Any] = {"images": _sorted_images(images)}
+    if found:
+        world["fingerprints"] = [[name, value] for name, value in found]
+    return digest_of_json(world)
+
+
+def _sorted_images(images: Iterable[tuple[str, str]]) -> list[list[str]]:
     found = sorted((container, image.rpartition("@")[2]) for container, image in images)
-    return digest_of_json({"images": [[container, image] for container, image in found]})
+    return [[container, image] for container, image in found]
 
 
 def evidence_digest(evidence: Mapping[str, Any]) -> str:
