@@ -1,6 +1,7 @@
-"""M10: how many samples one planned look needs (statistics.md, section 5)."""
+"""M10: how many samples one planned look needs, how likely it passes, how long it takes (statistics.md, section 5)."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
+from gatewright_analysis.statistics.errors import NoConclusion, open_share, whole
 from gatewright_analysis.statistics.wilson import Z95, least_samples
 
 _CHUNK = 4096
@@ -54,10 +56,75 @@ def plan_samples(threshold: float, true_ratio: float, power: float = 0.9, z: flo
     return SamplePlan(math.ceil(formula), smallest, last_short + 1)
 
 
-def default_planned_samples(threshold: float) -> int:
+def default_planned_samples(threshold: float, power: float = 0.9, z: float = Z95) -> int:
     """Planned n when a contract says nothing: 90 % power for a candidate half-way between the threshold and
     perfect."""
-    return plan_samples(threshold, threshold + (1 - threshold) / 2).stable
+    return plan_samples(threshold, threshold + (1 - threshold) / 2, power, z).stable
+
+
+def power_at(n: int, threshold: float, true_ratio: float, z: float = Z95) -> float:
+    """P(one Wilson look at `n` samples passes) if the good ratio is `true_ratio`, exact; 0 below n_min.
+
+    Raises NoConclusion unless 0 < threshold < 1 and 0 ≤ true_ratio ≤ 1.
+    """
+    open_share(threshold, "The threshold")
+    if not 0.0 <= true_ratio <= 1.0:
+        raise NoConclusion(f"A good ratio lies between 0 and 1, not {true_ratio!r}.")
+    if whole(n, "The number of samples") == 0:
+        return 0.0  # no evidence is no pass, though 0 of 0 are as many as the formula asks for
+    return float(_power(np.array([n], dtype=np.int64), threshold, true_ratio, z)[0])
+
+
+def joint_power(powers: Iterable[float]) -> float:
+    """P(all required checks pass) if they are independent: the product; 1 without checks."""
+    return math.prod(powers)
+
+
+def power_per_check(joint: float, checks: int) -> float:
+    """The power that each of `checks` required checks needs, so that all pass with probability `joint`.
+
+    Raises NoConclusion unless 0 < joint < 1 and there is at least one check.
+    """
+    open_share(joint, "The joint power")
+    if whole(checks, "The number of checks") == 0:
+        raise NoConclusion(
+            "Without a required check there is no power to divide: let at least one check pass."
+        )
+    return float(joint ** (1.0 / checks))
+
+
+def expected_minutes(samples: float, requests_per_minute: float, weight: float) -> float:
+    """Minutes until `samples` requests have met the canary, at a total rate and a weight in percent, 0 … 100.
+
+    Infinite when no request ever does. Raises NoConclusion on negative or impossible figures.
+    """
+    if not (samples >= 0.0 and requests_per_minute >= 0.0 and 0.0 <= weight <= 100.0):
+        raise NoConclusion(
+            f"{samples!r} samples at {requests_per_minute!r} requests per minute and weight {weight!r} can't be "
+            "planned: none may be negative, and a weight is at most 100."
+        )
+    to_canary = requests_per_minute * weight / 100.0
+    if to_canary == 0.0:
+        return 0.0 if samples == 0 else math.inf
+    return samples / to_canary
+
+
+def samples_for_quantile(quantile: float, confidence: float = 0.95) -> int:
+    """Raw samples after which their largest is an upper limit of that quantile: the least n with 1 − qⁿ ≥
+    confidence (one-sided)."""
+    open_share(quantile, "A quantile")
+    open_share(confidence, "The confidence")
+    return math.ceil(math.log1p(-confidence) / math.log(quantile))
+
+
+def native_bucket_growth(schema: int) -> float:
+    """How much wider each bucket of a native histogram is than the one before, 2^(2^−schema), for schemas −4 … 8.
+
+    A value read from a bucket is off by at most this factor, by its square root from the geometric middle.
+    """
+    if isinstance(schema, bool) or not isinstance(schema, int) or not -4 <= schema <= 8:
+        raise NoConclusion(f"A native histogram has a schema from -4 to 8, not {schema!r}.")
+    return float(2.0 ** (2.0**-schema))
 
 
 def _power(n: NDArray[np.int64], threshold: float, true_ratio: float, z: float) -> NDArray[np.float64]:

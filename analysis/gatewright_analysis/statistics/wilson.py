@@ -21,15 +21,32 @@ def wilson_interval(successes: int, n: int, z: float = Z95) -> tuple[float, floa
         raise ValueError(
             f"{successes} of {n} is not a proportion: n must be at least 1 and at least the count"
         )
-    share = successes / n
+    return wilson_limits(successes / n, n, z)
+
+
+def wilson_limits(share: float, n: float, z: float = Z95) -> tuple[float, float]:
+    """The same formula for an effective sample size that is no whole number: 0 ≤ share ≤ 1, n > 0.
+
+    Only `clustered` and intervals of differences have a use for it; counts belong into `wilson_interval`.
+    """
     squared = z * z
     centre = share + squared / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + squared / (4 * n * n))
     scale = 1 + squared / n
     # Exact at the edges, where rounding would leave 1e-17 instead of 0.
-    low = 0.0 if successes == 0 else (centre - half) / scale
-    high = 1.0 if successes == n else (centre + half) / scale
+    low = 0.0 if share == 0.0 else (centre - half) / scale
+    high = 1.0 if share == 1.0 else (centre + half) / scale
     return low, high
+
+
+def worst_case_interval(good: int, bad: int, missing: int, z: float = Z95) -> tuple[float, float]:
+    """Limits that hold whatever the missing verdicts would have been: bad for the lower one, good for the upper one.
+
+    Leaving them out inflates: if half of the failures time out, .85 shows as .919 (statistics.md, section 6). Raises
+    as `wilson_interval` does.
+    """
+    n = good + bad + missing
+    return wilson_interval(good, n, z)[0], wilson_interval(good + missing, n, z)[1]
 
 
 def critical_count(n: int, threshold: float, z: float = Z95) -> int:
