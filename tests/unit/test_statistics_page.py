@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import betainc
 from scipy.stats import beta, binom, binomtest
 
 from gatewright_analysis.statistics.plan import power_at
@@ -99,3 +100,32 @@ def test_leaving_missing_verdicts_out_inflates() -> None:
 
 def test_limits_of_an_effective_size_are_those_of_counts() -> None:
     assert wilson_limits(0.95, 100.0) == pytest.approx(wilson_interval(95, 100), abs=1e-12)
+
+
+SUPREMA = {
+    0.5: (3.95, 3.66, 3.49, 3.39),
+    0.7: (3.42, 3.27, 3.15, 3.08),
+    0.8: (3.08, 3.01, 2.98, 2.92),
+    0.9: (2.67, 2.67, 2.67, 2.67),
+}
+"""Section 2: percent, for n ≥ 20, 30, 40, 50."""
+
+
+def test_the_largest_error_of_the_planned_look_over_all_thresholds() -> None:
+    """It peaks where the critical count jumps, at t = L(k, n), and at small n."""
+    z = 1.959963984540054
+    worst: dict[tuple[int, float], float] = {}
+    for n in range(20, 300):
+        k = np.arange(1, n + 1)
+        share = k / n
+        half = z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+        low = (share + z * z / (2 * n) - half) / (1 + z * z / n)
+        errors = betainc(k, n - k + 1, low)
+        for lowest in SUPREMA:
+            worst[n, lowest] = float(errors[low >= lowest].max(initial=0.0))
+    for lowest, published in SUPREMA.items():
+        found = [
+            100 * max(e for (n, t), e in worst.items() if n >= least and t == lowest)
+            for least in (20, 30, 40, 50)
+        ]
+        assert found == pytest.approx(published, abs=0.0051), lowest
