@@ -133,6 +133,8 @@ class Clusters(Events):
         self._known: dict[int, _Clustered] = {}
         self.repeated = False
         """Some cluster has two samples."""
+        self._tells = False
+        """Clusters say how they differ: at least two of them have a verdict."""
 
     @property
     def count(self) -> int:
@@ -148,10 +150,11 @@ class Clusters(Events):
             self.repeated = self.repeated or new.good + new.bad + new.missing > 1
         if window.clusters:
             self._known.clear()
+            self._tells = self.repeated and len(self._pairs(None)) > 1
 
     def design_effect(self) -> tuple[float, float] | None:
         """(deff, n_eff) with missing verdicts left out; None where samples are independent, or nothing is there."""
-        if not self._tells():
+        if not self._tells:
             return None
         found = (
             clustered_interval(self._pairs(None), self._terms.level) if self.missing else self._as(0).interval
@@ -159,15 +162,15 @@ class Clusters(Events):
         return found.deff, found.n_eff
 
     def interval(self) -> tuple[float, float]:
-        if not self._tells():
+        if not self._tells:
             return super().interval()
         return self._as(0).interval.low, self._as(1).interval.high
 
     def log_e_pass(self) -> float:
-        return self._as(0).scores.log_e_pass() if self._tells() else super().log_e_pass()
+        return self._as(0).scores.log_e_pass() if self._tells else super().log_e_pass()
 
     def log_e_fail(self) -> float:
-        return self._as(1).scores.log_e_fail() if self._tells() else super().log_e_fail()
+        return self._as(1).scores.log_e_fail() if self._tells else super().log_e_fail()
 
     def anytime_bound(self) -> float | None:
         return None if self.repeated else super().anytime_bound()
@@ -180,10 +183,6 @@ class Clusters(Events):
                 "evaluate more items rather than each of them more often",
             )
         return None
-
-    def _tells(self) -> bool:
-        """Clusters say how they differ from at least two on that have a verdict."""
-        return self.repeated and self.count > 1 and len(self._pairs(None)) > 1
 
     def _as(self, missing: int) -> _Clustered:
         """With missing verdicts counted as `missing`: 0 is bad, 1 is good."""
