@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import shlex
 import sys
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 from gatewright_analysis.results import EvidenceRecord, unpack
 from gatewright_cli import evidence
 from gatewright_cli.errors import AlreadyExists, Exit, GateError, NotAllowed
-from gatewright_cli.flags import KubeFlags
+from gatewright_cli.flags import KubeFlags, take
 from gatewright_cli.kube import Object, explain
 from gatewright_cli.main import gatewright
+from gatewright_cli.parser import gatewright_parser
 from tests.unit.result_files import FILES
 
 SIMPLE, LOG, STABLE = (
@@ -207,3 +210,14 @@ def test_kubectls_word_for_a_taken_name_is_known() -> None:
     error: Any = explain('Error from server (AlreadyExists): configmaps "evidence-a" already exists\n')
     assert isinstance(error, AlreadyExists)
     assert error.sentence == 'configmaps "evidence-a" already exists.'
+
+
+def test_the_commands_that_the_page_shows_are_understood() -> None:
+    page = FILES.parents[2] / "docs" / "how-to" / "push-evidence.md"
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^[ $]*(gatewright evidence .*)$", text, flags=re.MULTILINE)
+    assert len(commands) == 5
+    for command in commands:
+        _, rest = take(shlex.split(command)[1:])
+        parsed = gatewright_parser().parse_args(rest)
+        assert (parsed.command, parsed.action in ("import", "push")) == ("evidence", True), command
