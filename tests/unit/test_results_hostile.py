@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gatewright_analysis.results import EvidenceRecord, Format, ImportProblem, reading
+from gatewright_analysis.results import archive as archive_module
 from gatewright_analysis.results.archive import MAX_TOTAL_BYTES, Archive
 from tests.unit.result_files import changed, content, packed, record_of_bytes, repacked
 
@@ -60,6 +61,17 @@ def test_a_file_beyond_the_bound_is_refused_before_it_is_read(
 ) -> None:
     monkeypatch.setattr(reading, "MAX_FILE_BYTES", 8 * 2**20)
     assert "The file has 9 MiB; up to 8 MiB are read" in problem(b" " * (9 * 2**20), form)
+
+
+def test_very_many_tiny_values_are_refused_before_they_take_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_VALUES", 1_000)
+    assert "It has more than 1,000 values" in problem(b"[" + b"[]," * 1_000 + b"0]", Format.PROMPTFOO)
+    assert "stands where an object is wanted" in problem(b"[" + b"[]," * 400 + b"0]", Format.PROMPTFOO)
+
+
+def test_very_many_members_are_refused_before_they_take_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "MAX_MEMBERS", 2)
+    assert "The archive has more than 2 members" in problem(packed(dict.fromkeys("abc", b"")))
 
 
 WRONG = [None, True, -1, 1.5, 2**60, "x", [], {}, [[]], {"a": 1}]
@@ -190,6 +202,12 @@ def test_a_zstandard_bomb_is_stopped_at_the_bound() -> None:
 def test_a_member_may_have_several_zstandard_frames(frames: int) -> None:
     archive = Archive.of(zstandard_member(frames, size=3_000_000))
     assert archive.read("bomb.json") == b"0" * (frames * 3_000_000)
+
+
+def test_a_member_of_very_many_frames_is_refused() -> None:
+    archive = Archive.of(zstandard_member(frames=100_000, size=0))
+    with pytest.raises(ImportProblem, match=r"bomb\.json: It is damaged"):
+        archive.read("bomb.json")
 
 
 def zstandard_member(frames: int, size: int) -> bytes:

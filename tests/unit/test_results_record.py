@@ -1,12 +1,16 @@
 """The evidence record: what adds up, what fits into a ConfigMap, and pairs of two files."""
 
 import base64
+import dataclasses
 import gzip
 import hashlib
 import json
+import math
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gatewright_analysis.results import (
@@ -17,6 +21,9 @@ from gatewright_analysis.results import (
     Options,
     RecordKind,
     RecordTooLarge,
+    Source,
+    Subject,
+    Tool,
     import_pair,
     pack,
     tally,
@@ -24,6 +31,7 @@ from gatewright_analysis.results import (
 )
 from gatewright_analysis.results import record as record_module
 from gatewright_analysis.results.record import cluster_key
+from gatewright_analysis.results.tally import Reading, Row
 from tests.unit.result_files import by_value, content, record_of
 
 LOG, STABLE = "inspect/refunds.eval", "inspect/refunds-stable.eval"
@@ -213,3 +221,39 @@ def test_what_is_no_gzip_is_not_unpacked(data: str) -> None:
 def test_a_cluster_is_the_value_and_not_its_spelling() -> None:
     assert cluster_key({"a": 1, "b": 2}) == cluster_key({"b": 2, "a": 1.0})
     assert cluster_key("1") != cluster_key(1)
+
+
+ROWS = st.lists(
+    st.builds(
+        lambda item, cluster, value: Row(f"{item}", f"{cluster:016x}", value, f"row {item}"),
+        item=st.integers(0, 10**6),
+        cluster=st.integers(0, 8),
+        value=st.none() | st.floats(0, 1),
+    ),
+    min_size=1,
+    max_size=30,
+    unique_by=lambda row: row.item,
+)
+
+
+@given(rows=ROWS, absent=st.integers(0, 5), data=st.data())
+def test_any_rows_add_up_and_their_order_does_not_show(
+    rows: list[Row], absent: int, data: st.DataObject
+) -> None:
+    def built(order: list[Row], kind: RecordKind) -> EvidenceRecord:
+        found = Reading(Tool(name="t"), kind, tuple(order), expected=len(rows) + absent)
+        return tally.record(
+            "refunds", found, Source(name="f", digest=f"sha256:{'0' * 64}", bytes=1), Subject()
+        )
+
+    scores = built(rows, RecordKind.SCORES)
+    values = [row.value for row in rows if row.value is not None]
+    assert scores.scored == len(values) and scores.missing == len(rows) - len(values) + absent
+    assert math.isclose(scores.total_of_scores, math.fsum(values), abs_tol=1e-9)
+    assert scores.clusters == len({row.cluster for row in rows})
+    shuffled = data.draw(st.permutations(rows))
+    assert built(shuffled, RecordKind.SCORES).digest == scores.digest
+    rounded = [dataclasses.replace(row, value=row.value and float(round(row.value))) for row in rows]
+    samples = built(rounded, RecordKind.SAMPLES)
+    assert samples.good + samples.bad == len(values)
+    assert samples.good == sum(round(value) for value in values)

@@ -24,7 +24,11 @@ MAX_MEMBERS: Final = 400_000
 ZSTANDARD: Final = 93
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, ZSTANDARD)
 _ENCRYPTED: Final = 0x1
+_ENTRY: Final = b"PK\x01\x02"
+"""How each entry of an archive's directory begins."""
 _CHUNK: Final = 1024 * 1024
+MAX_FRAMES: Final = 16
+"""Of one member; Inspect begins a new one after 200 MiB. Each takes a decompressor, however little is in it."""
 _BROKEN: Final = (
     zipfile.BadZipFile,
     zlib.error,
@@ -50,7 +54,10 @@ class Archive:
 
     @classmethod
     def of(cls, data: bytes) -> "Archive":
-        """Raises ImportProblem for what is no archive, is cut off, or lists a name twice."""
+        """Raises ImportProblem for what is no archive, is cut off, has too many members, or lists a name twice."""
+        # Before zipfile makes objects of them all.
+        if data.count(_ENTRY) > MAX_MEMBERS:
+            raise ImportProblem(f"The archive has more than {MAX_MEMBERS:,} members: sample the data set.")
         try:
             archive = cls(zipfile.ZipFile(io.BytesIO(data)))
         except _BROKEN as error:
@@ -59,8 +66,6 @@ class Archive:
             if info.filename in archive.members:
                 raise ImportProblem("It stands twice in the archive.", shown(info.filename))
             archive.members[info.filename] = info
-        if len(archive.members) > MAX_MEMBERS:
-            raise ImportProblem(f"The archive has more than {MAX_MEMBERS:,} members.")
         return archive
 
     def read(self, name: str) -> bytes:
@@ -111,7 +116,9 @@ def _frames(read: Callable[[int], bytes], bound: int) -> bytes:
         from backports import zstd  # here, because most files need no Zstandard
     pieces = bytearray()
     pending = read(_CHUNK)
-    while pending:
+    for _ in range(MAX_FRAMES):
+        if not pending:
+            return bytes(pieces)
         frame = zstd.ZstdDecompressor()
         while not frame.eof:
             if frame.needs_input and not pending:
@@ -124,4 +131,4 @@ def _frames(read: Callable[[int], bytes], bound: int) -> bytes:
                 return bytes(pieces)
             pending = read(_CHUNK) if frame.needs_input and not frame.eof else b""
         pending = frame.unused_data or read(_CHUNK)
-    return bytes(pieces)
+    raise zipfile.BadZipFile("too many frames")

@@ -12,6 +12,8 @@ from gatewright_analysis.results.problem import ImportProblem
 
 MAX_FILE_BYTES: Final = 256 * 1024 * 1024
 """Of one result file, and of one member of an archive."""
+MAX_VALUES: Final = 20_000_000
+"""Of one JSON document. Many tiny values take sixty times their size in memory; evaluations are text for the most part."""
 MAX_TEXT: Final = 1024
 """Characters of what is taken over into a record: names, versions."""
 _SAFE_INTEGER: Final = 2**53 - 1
@@ -125,6 +127,12 @@ def parsed(data: bytes, where: str, *, nan: bool = False) -> Part:
 
     A key that stands twice in one object is refused: readers differ in which one they take.
     """
+    # At least as many as there are values, since strings have commas and brackets too.
+    if len(data) > MAX_VALUES and sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise ImportProblem(
+            f"It has more than {MAX_VALUES:,} values: sample the data set, or leave token probabilities out.",
+            where,
+        )
     try:
         value = json.loads(
             decoded(data, where),
