@@ -12,7 +12,7 @@ from gatewright_analysis.reasons import Reason
 from gatewright_analysis.statistics.clustered import LEAST_CLUSTERS, Clustered, clustered_interval
 from gatewright_analysis.statistics.evalue import anytime_lower_bound, log_e_fail, log_e_pass
 from gatewright_analysis.statistics.scores import ScoreEvidence
-from gatewright_analysis.statistics.wilson import wilson_interval, wilson_limits
+from gatewright_analysis.statistics.wilson import wilson_limits, worst_case_interval
 from gatewright_analysis.task import Terms
 
 
@@ -96,8 +96,7 @@ class Events:
         self.missing += window.missing
 
     def interval(self) -> tuple[float, float]:
-        total, z = self.n + self.missing, self._terms.z
-        return wilson_interval(self.good, total, z)[0], wilson_interval(self.good + self.missing, total, z)[1]
+        return worst_case_interval(self.good, self.bad, self.missing, self._terms.z)
 
     def log_e_pass(self) -> float:
         return log_e_pass(self.good, self.bad + self.missing, self._terms.threshold)

@@ -90,7 +90,9 @@ class TestEveryKind:
 
     def test_huge_counts(self, kind: str) -> None:
         billion = 10**9
-        assert decided(TASKS[kind], windows_of(kind, billion, 0)) is Decision.PROMOTE
+        # A schedule of exact limits can't be worked out for so many, and what can't be worked out is no pass.
+        end = Decision.HOLD if kind == "a schedule" else Decision.PROMOTE
+        assert decided(TASKS[kind], windows_of(kind, billion, 0)) is end
         assert decided(TASKS[kind], windows_of(kind, 0, billion)) is not Decision.PROMOTE
         assert decided(TASKS[kind], windows_of(kind, billion // 2, billion // 2)) is not Decision.PROMOTE
 
