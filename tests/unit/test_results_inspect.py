@@ -98,6 +98,27 @@ def test_an_archive_without_zstandard_says_the_same(compression: int) -> None:
     assert record_of_bytes(data, scorer="passed").items == record_of(LOG, scorer="passed").items
 
 
+def test_an_older_log_says_nan_where_a_score_is_missing() -> None:
+    """Also the only file that Inspect itself compressed with Deflate."""
+    ids = ("refund-1", "refund-2", "refund-3")
+    assert by_value(record_of("inspect/older.eval", scorer="letters"), *ids) == {
+        "refund-1": (2, 0, 0),
+        "refund-2": (1, 1, 0),
+        "refund-3": (0, 2, 0),
+    }
+    rubric = record_of("inspect/older.eval", scorer="rubric", kind=RecordKind.SCORES)
+    assert by_value(rubric, *ids)["refund-3"] == (1, 0.5, 1)
+    assert rubric.tool.version == "0.3.100"
+
+
+def test_a_mean_that_is_nan_without_a_missing_score_is_refused() -> None:
+    def put(log: Any) -> None:
+        log["results"]["scores"][2]["metrics"]["accuracy"]["value"] = math.nan
+
+    with pytest.raises(ImportProblem, match=r"The log says nan, and its samples have 0\.75"):
+        record_of_bytes(changed(LIMITED, put), scorer="passed")
+
+
 def test_the_commit_must_be_the_one_asked_for() -> None:
     revision = record_of(LOG, scorer="passed").revision
     assert revision is not None

@@ -182,6 +182,21 @@ def test_a_score_beyond_1_is_refused() -> None:
     assert problem.value.where == "the file.results.results[0].namedScores.friendly"
 
 
+def test_a_version_that_adds_the_scores_of_a_metric_up_is_averaged() -> None:
+    """As 0.118 writes them: no weights, and 1.0 for one assertion of two that passed."""
+
+    def summed(document: Any) -> None:
+        for row in rows_of(document):
+            if row["gradingResult"]:
+                row["gradingResult"].pop("namedScoreWeights")
+                row["namedScores"]["tone"] *= 2
+
+    newer = record_of(CROSSED, provider="echo", prompt="plain", metric="tone")
+    older = record_of_bytes(changed(CROSSED, summed), provider="echo", prompt="plain", metric="tone")
+    assert older.items == newer.items
+    assert older.total_of_scores == 2.0
+
+
 def test_rows_cluster_by_a_variable() -> None:
     record = record_of(CROSSED, provider="echo", prompt="polite", cluster_by="conversation")
     assert by_value(record, "a", "b") == {"a": (2, 2, 0), "b": (0, 2, 0)}

@@ -219,16 +219,17 @@ def _value(part: Part, options: Options) -> float | None:
             raise ImportProblem("It was rated by hand after the evaluation.", component.where)
     if options.metric is None:
         return float(part.at("success").flag())
+    own = [each for each in components if _assertion(each).get("metric") == options.metric]
     if options.kind is RecordKind.SAMPLES:
-        passes = [
-            component.at("pass").flag()
-            for component in components
-            if _assertion(component).get("metric") == options.metric
-        ]
-        return float(all(passes)) if passes else None
+        return float(all(component.at("pass").flag() for component in own)) if own else None
     scores = part.at("namedScores")
     score = scores.at(options.metric) if scores.value is not None else scores
-    return None if score.value is None else score.share()
+    if score.value is None:
+        return None
+    if len(own) > 1 and grading.at("namedScoreWeights").value is None:
+        # Versions that write no weights (0.118) add the scores of a metric's assertions up.
+        return Part(score.number() / len(own), score.where).share()
+    return score.share()
 
 
 def _components(grading: Part, depth: int = _MAX_DEPTH) -> Iterator[Part]:

@@ -59,6 +59,13 @@ class Part:
         whole = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _SAFE_INTEGER
         return int(value) if whole else self._no("a whole number of at least 0")
 
+    def number(self) -> float:
+        """A finite number that a double holds."""
+        value = self.value
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _SAFE_INTEGER:
+            self._no("a number")
+        return float(value)
+
     def share(self) -> float:
         """A score: a number from 0 to 1."""
         value = self.value

@@ -43,7 +43,7 @@ def check_metrics(header: Part, scorer: str, verdicts: list[Verdict]) -> None:
         for name in metrics.mapping():
             metric = metrics.at(name)
             if name in _MEANS and f"inspect_ai/{name}" in own and not metric.at("params").value:
-                _check_mean(metric.at("value"), reduced, values)
+                _check_mean(metric.at("value"), reduced, values, len(values) < len(verdicts))
 
 
 def _is_of(score: Part, scorer: str) -> bool:
@@ -60,11 +60,16 @@ def _check_count(part: Part, items: int, samples: int) -> None:
         )
 
 
-def _check_mean(part: Part, reduced: list[float], values: list[float]) -> None:
-    """The mean over the items, each the mean of its epochs; or over all samples where the metric is not reduced."""
+def _check_mean(part: Part, reduced: list[float], values: list[float], some_missing: bool) -> None:
+    """The mean over the items, each the mean of its epochs; or over all samples where the metric is not reduced.
+
+    Versions of Inspect of 2025 took a score of NaN into the mean, which then is NaN as well.
+    """
     said = part.value
     if isinstance(said, bool) or not isinstance(said, int | float):
         raise ImportProblem("It is no number.", part.where)
+    if math.isnan(said) and some_missing:
+        return
     means = [math.fsum(each) / len(each) for each in (reduced, values) if each]
     if means and not any(math.isclose(said, mean, abs_tol=_TOLERANCE, rel_tol=0) for mean in means):
         raise ImportProblem(
