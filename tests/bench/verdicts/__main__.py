@@ -16,7 +16,7 @@ FULL = (
     Runs(judged=1000, found=300, late=200),
     Counts(gates=8000, outages=1000, clusters=40_000, times=200, schedules=24),
 )
-QUICK = Runs(judged=4, found=2, late=2), Counts(gates=40, outages=10, clusters=100, times=3, schedules=2)
+QUICK = Runs(judged=4, found=2, late=2), Counts(gates=40, outages=10, clusters=100, times=3, schedules=1)
 
 
 def main() -> int:

@@ -90,9 +90,8 @@ def _breach(counts: Counts, found: Found) -> list[Claim]:
     alone = [
         simulated.convicted(simulated.canary_bursts(runs, mean, 0.2)) for mean in (0.02, 0.03, 0.04, 0.05)
     ]
-    whole = found.rate(
-        OURS, Call.ROLLBACK, [kind for kind in KINDS if "30 s" in kind.name], having(Truth.HEALTHY)[:1]
-    )
+    wild = [kind for kind in KINDS if "30 s" in kind.name]
+    whole = [found.rate(OURS, Call.ROLLBACK, wild, [one]).text() for one in having(Truth.HEALTHY)]
     arms = simulated.canary_bursts(runs, 0.04, 0.2)
     by = np.maximum(simulated.phi(*arms[:2]), simulated.phi(*arms[2:]))
     first, shipped = (
@@ -105,7 +104,7 @@ def _breach(counts: Counts, found: Found) -> list[Claim]:
     return [
         Claim("false ROLLBACK, steady at the limit", "< .1 %", simulated.steady_at_limit(runs).text(), setting),
         Claim("… bursts inside one window, ICC ≤ .2", "≤ .4 %", f"≤ {max(near, key=lambda rate: rate.share).text()}; at the limit {simulated.burst_rate(runs, 0.05, 0.2).text()}", setting + "; means 2, 3, 4 %, ICC .05 and .2; total failure aside"),
-        Claim("… bursts of the canary alone", "≤ 2.7 %", f"≤ {max(alone, key=lambda rate: rate.share).text()}; with total failure {whole.text()}", setting + "; means 2 to 5 %, ICC .2; the latter from the comparison above"),
+        Claim("… bursts of the canary alone", "≤ 2.7 %", f"≤ {max(alone, key=lambda rate: rate.share).text()}; with total failure {whole[0]} at 1 %, {whole[1]} at 3.5 %", setting + "; means 2 to 5 %, ICC .2; the latter from the comparison above"),
         Claim("two arms as first written, bursts of the canary", "49 %", first.text(), setting + "; mean 4 %, ICC .2, r0 = 1"),
         Claim("two arms as shipped, the same", "≤ .47 %", shipped.text(), setting),
         Claim("empty looks of 2 s counted as windows", "1.5 → 6.5 %", f"{right.text()} → {wrong.text()}", setting + "; mean 4 %, ICC .2, absolute route alone"),
@@ -120,7 +119,7 @@ def _outages(counts: Counts, found: Found) -> list[Claim]:
 
     def between(name: str) -> str:
         low, high = ranges[name]
-        return f"{percent(low)} to {percent(high)}"
+        return f"{percent(low)} in all" if low == high else f"{percent(low)} to {percent(high)}"
 
     how = f"54 cases of {counts.outages:,} gates: 120 / 210 / 300 s, 10 to 100 % deep, stable at .5 / 1 / 2 %, arms read up to 15 s apart"
     total = found.rate(

@@ -51,8 +51,19 @@ class Peer:
     usual: Callable[[Windows], Answers]
     tuned: Callable[[Windows, float], Answers] | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
-    shown: str = ""
-    """What x is, with a place for it."""
+    shown: Callable[[float], str] = str
+    """x in words."""
+
+
+def percent(share: float) -> str:
+    """Two digits that matter: 0, .12 %, 3.4 %, 56 %."""
+    value = 100 * share
+    digits = 0 if value >= 9.95 or value == 0 else 1 if value >= 0.995 else 2
+    return f"{value:.{digits}f} %"
+
+
+def _condition(limit: float) -> str:
+    return f"condition at {percent(limit)} instead of the limit"
 
 
 PEERS: Final = (
@@ -61,42 +72,42 @@ PEERS: Final = (
         lambda windows: argo(windows, failure_limit=0),
         lambda windows, limit: argo(windows, failure_limit=0, limit=limit),
         (LIMIT, 1.0),
-        "condition at {:.1%} instead of the limit",
+        _condition,
     ),
     Peer(
         "Argo, failureLimit 3",
         lambda windows: argo(windows, failure_limit=3),
         lambda windows, limit: argo(windows, failure_limit=3, limit=limit),
         (LIMIT, 1.0),
-        "condition at {:.1%}",
+        _condition,
     ),
     Peer(
         "Argo, range of 5 min, failureLimit 3",
         lambda windows: argo(windows, failure_limit=3, span=10),
         lambda windows, limit: argo(windows, failure_limit=3, span=10, limit=limit),
         (LIMIT, 1.0),
-        "condition at {:.1%}",
+        _condition,
     ),
     Peer(
         "Flagger, threshold 5",
         lambda windows: flagger(windows, threshold=5),
         lambda windows, limit: flagger(windows, threshold=5, limit=limit),
         (LIMIT, 1.0),
-        "success rate below {:.1%} bad tolerated",
+        lambda limit: f"up to {percent(limit)} bad in a check",
     ),
     Peer(
         "Kayenta",
         kayenta,
         lambda windows, strictness: kayenta(windows, confidence=1 - 10**-strictness),
         (1.0, 14.0),
-        "confidence 1 − 10^−{:.2f}",
+        lambda strictness: f"confidence {1 - 10**-strictness:.3f}",
     ),
     Peer(
         "Wilson at every window",
         wilson_only,
         lambda windows, z: wilson_only(windows, z_fail=z),
         (1.0, 40.0),
-        "z of the upper limit {:.2f}",
+        lambda z: f"z of the upper limit {z:.2f}",
     ),
 )
 NAMES: Final = (OURS, *(peer.name for peer in PEERS))
@@ -151,13 +162,6 @@ class Found:
                     if call == Call.ROLLBACK:
                         counts[reason] = counts.get(reason, 0) + 1
         return counts
-
-
-def percent(share: float) -> str:
-    """Two digits that matter: 0, .12 %, 3.4 %, 56 %."""
-    value = 100 * share
-    digits = 0 if value >= 9.95 or value == 0 else 1 if value >= 0.995 else 2
-    return f"{value:.{digits}f} %"
 
 
 def having(*truths: Truth) -> tuple[Candidate, ...]:

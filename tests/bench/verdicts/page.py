@@ -97,7 +97,7 @@ def _summary(found: Found) -> str:
         f"* A healthy version is rolled back in {pooled(OURS, Call.ROLLBACK, EVERYDAY, HEALTHY)} of everyday gates; with {argo} in {pooled(argo, Call.ROLLBACK, EVERYDAY, HEALTHY)}, with {flagger} in {pooled(flagger, Call.ROLLBACK, EVERYDAY, HEALTHY)}.",
         f"* When a dependency of both arms fails it is {pooled(OURS, Call.ROLLBACK, outage, HEALTHY)} ({argo}: {pooled(argo, Call.ROLLBACK, outage, HEALTHY)}, {flagger}: {pooled(flagger, Call.ROLLBACK, outage, HEALTHY)}), and when the metrics source is blind {pooled(OURS, Call.ROLLBACK, lost, HEALTHY)} ({pooled(argo, Call.ROLLBACK, lost, HEALTHY)}, {pooled(flagger, Call.ROLLBACK, lost, HEALTHY)}).",
         f"* A version at the limit is promoted in {pooled(OURS, Call.PROMOTE, steady, [AT_LIMIT])} of gates without bursts ({flagger}: {pooled(flagger, Call.PROMOTE, steady, [AT_LIMIT])}, {wilson}: {pooled(wilson, Call.PROMOTE, steady, [AT_LIMIT])}). **With bursts it is {pooled(OURS, Call.PROMOTE, [KIND['bursts of 10 s, ICC .05']], [AT_LIMIT])} to {pooled(OURS, Call.PROMOTE, [KIND['bursts of 10 s, ICC .2']], [AT_LIMIT])}**: a pass takes requests for independent, see below.",
-        f"* Below the limit and ten times as bad as stable: without bursts rolled back in {pooled(OURS, Call.ROLLBACK, steady, BAD[:1])}; a limit alone can't see it.",
+        f"* Below the limit and ten times as bad as stable: without bursts rolled back in {pooled(OURS, Call.ROLLBACK, steady, BAD[:1])}. A limit alone can't tell it from a healthy one: rules that catch it catch those too (see *At the same rate*).",
         f"* A version at twice the limit is promoted in {pooled(OURS, Call.PROMOTE, EVERYDAY, BAD[1:2])} of everyday gates ({argo}: {pooled(argo, Call.PROMOTE, EVERYDAY, BAD[1:2])}, {wilson}: {pooled(wilson, Call.PROMOTE, EVERYDAY, BAD[1:2])}), one that half or wholly fails in {pooled(OURS, Call.PROMOTE, KINDS, BAD[2:])}.",
     ]
     return "\n".join(lines)
@@ -175,7 +175,7 @@ def _tuned(found: Found) -> str:
     rows = []
     for name, (value, back) in found.tuned.items():
         at_limit = rate(found.tuned_answers, name, Call.PROMOTE, EVERYDAY, [AT_LIMIT])
-        rows.append((name, shown[name].shown.format(value), back.text(), at_limit.text()))
+        rows.append((name, shown[name].shown(value), back.text(), at_limit.text()))
     mine = found.rate(OURS, Call.PROMOTE, EVERYDAY, [AT_LIMIT])
     rows.append((OURS, "as above", found.rate(OURS, Call.ROLLBACK, EVERYDAY, HEALTHY).text(), mine.text()))
     return markdown_table(("rule", "setting", "healthy rolled back", "at the limit promoted"), rows)
@@ -189,18 +189,37 @@ def _late(found: Found) -> str:
 
 
 def _honest(found: Found) -> str:
-    fast = min(found.late[PEERS[0].name, one.name] for one in BAD[-2:])
-    coarse = max(found.late[f"{OURS}, scrapes of 15 s", one.name] for one in BAD[-2:])
-    lowest = percent(found.rate(OURS, Call.ROLLBACK, [KIND["low traffic"]], BAD[1:2]).share)
-    other = percent(found.rate(PEERS[0].name, Call.ROLLBACK, [KIND["low traffic"]], BAD[1:2]).share)
+    def coarse(one: Candidate) -> str:
+        return _seconds(found.late[f"{OURS}, scrapes of 15 s", one.name])
+
+    def tuned(name: str, call: Call, one: Candidate) -> str:
+        return percent(rate(found.tuned_answers, name, call, EVERYDAY, [one]).share)
+
+    one_bad, flagger, judge = PEERS[0].name, PEERS[3].name, PEERS[4].name
+    low = [KIND["low traffic"]]
+    lowest, other = (
+        percent(found.rate(name, Call.ROLLBACK, low, BAD[1:2]).share) for name in (OURS, one_bad)
+    )
+    held = percent(found.rate(OURS, Call.HOLD, [KIND["shared outage"]], HEALTHY).share)
+    relative = (
+        f"rolls back {tuned(judge, Call.ROLLBACK, BAD[0])} (ours {tuned(OURS, Call.ROLLBACK, BAD[0])})"
+        if judge in found.tuned
+        else "has no such setting here"
+    )
+    patient = (
+        f"* *Patience.* At our rate of false ROLLBACK, {flagger} rolls back {tuned(flagger, Call.ROLLBACK, BAD[1])} of the versions at twice the limit (ours {tuned(OURS, Call.ROLLBACK, BAD[1])}, the others held), later: it counts over up to 14 minutes and knows no HOLD. It then promotes {tuned(flagger, Call.PROMOTE, AT_LIMIT)} of those at the limit (ours {tuned(OURS, Call.PROMOTE, AT_LIMIT)}).\n"
+        if flagger in found.tuned
+        else ""
+    )
     return f"""\
 ## Where the peers do better
 
-* *A failure that is plain at once, with coarse scrapes.* A single bad window is enough for `failureLimit: 0`: {fast:.0f} s after a late failure. Ours asks for three scrapes: {coarse:.0f} s at scrapes of 15 s.
-* *Low traffic.* At 10 to 100 requests a minute we find {lowest} of the versions at twice the limit and hold the others; Argo with `failureLimit: 0` rolls back {other}, and most healthy versions with them.
+* *Worse than stable, below the limit.* {judge}, tuned to our rate of false ROLLBACK, {relative}: it knows no ratio that is still tolerated and compares twenty windows at once. It knows no limit either, and promotes what is above it as soon as stable is.
+{patient}* *A failure that is plain at once, with coarse scrapes.* A single bad window is enough for {one_bad}: {_seconds(found.late[one_bad, BAD[-1].name])} after a late failure. Ours asks for three scrapes: at scrapes of 15 s {coarse(BAD[-1])} where all fails, and {coarse(BAD[-2])} where half does, which is `totalFailure.badRatio` itself.
+* *Low traffic.* At 10 to 100 requests a minute we find {lowest} of the versions at twice the limit and hold the others; {one_bad} rolls back {other}, and most healthy versions with them.
 * *Bursty versions at the limit.* Rules that count bad windows promote fewer of them (above).
-* *A first minute.* Wilson at every window may promote a good version within a minute, and Kayenta needs no limit. Ours takes `duration` at least, because what drifts is not seen sooner.
-* *Kayenta* holds nothing and, near a limit that it doesn't know, sends back almost nothing healthy; it also promotes what is at or above the limit when stable is."""
+* *Nobody is asked.* The peers hardly ever hold. We hold {held} of the healthy versions that meet a shared outage, and most that this traffic can't prove: a person, or a Retry, has to come.
+* *A first minute.* Wilson at every window promotes a good version within a minute or two, and thereby most that break later. Ours takes `duration` at least."""
 
 
 def _claims(claims: list[Claim]) -> str:

@@ -43,7 +43,7 @@ def draw_plot(found: Found, path: Path) -> None:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         *_false_rollbacks(found, Panel(150, 560, 470, 100, len(KINDS))),
-        *_found_by_second(found, Panel(640, 1100, 470, MAX_DURATION, 100)),
+        *_found_by_second(found, Panel(640, 1085, 470, MAX_DURATION, 100)),
         *_legend(),
         "</svg>",
     ]
@@ -70,7 +70,9 @@ def _false_rollbacks(found: Found, panel: Panel) -> Iterable[str]:
 
 
 def _found_by_second(found: Found, panel: Panel) -> Iterable[str]:
-    yield _text(panel.left, 22, "At our rate of false ROLLBACK: a version at twice the limit is found", weight="bold")
+    yield _text(
+        panel.left, 22, "At our rate of false ROLLBACK: a version at twice the limit is found", weight="bold"
+    )
     for value in (0, 20, 40, 60, 80, 100):
         yield _line(panel.left, panel.y(value), panel.right, panel.y(value), "#ddd")
         yield _text(panel.left - 8, panel.y(value) + 4, f"{value} %", anchor="end")
@@ -94,7 +96,7 @@ def _found_by_second(found: Found, panel: Panel) -> Iterable[str]:
 
 def _legend() -> Iterable[str]:
     for index, name in enumerate(NAMES):
-        x, y = 150 + 260 * (index % 4), HEIGHT - 44 + 22 * (index // 4)
+        x, y = 100 + 255 * (index % 4), HEIGHT - 44 + 22 * (index // 4)
         yield _dot(x, y, index)
         yield _text(x + 12, y + 4, name)
 
@@ -113,4 +115,6 @@ def _path(points: Sequence[tuple[float, float]], colour: str, width: float) -> s
 
 
 def _text(x: float, y: float, words: str, *, anchor: str = "start", weight: str = "normal") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}">{escape(words)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}">{escape(words)}</text>'
+    )
