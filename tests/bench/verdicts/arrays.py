@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betaincc, betaln
 
 from gatewright_analysis.statistics.two_arm import GRID
-from tests.bench.verdicts.rules import Flags, _wilson
+from tests.bench.verdicts.rules import Flags, wilson_limits
 from tests.bench.verdicts.traffic import Floats, Ints
 
 LN_BREACH: Final = math.log(100 * 10)
@@ -92,7 +92,7 @@ def passes(bad: Ints, n: Ints, limit: float, *, first: int, planned: int, tail: 
     """Which runs pass: E⁺ ≥ 50 at a window from `first` on, or at the one Wilson look; with the tail rule or without."""
     total, all_bad = np.cumsum(n, axis=1), np.cumsum(bad, axis=1)
     evidence = log_e((total - all_bad).astype(np.float64), all_bad.astype(np.float64), 1 - limit)
-    low, _ = _wilson((total - all_bad).astype(np.float64), total.astype(np.float64), 1.959964)
+    low, _ = wilson_limits((total - all_bad).astype(np.float64), total.astype(np.float64), 1.959964)
     passed = np.zeros(len(n), dtype=np.bool_)
     spent = np.zeros(len(n), dtype=np.bool_)
     last = n.shape[1] - 1

@@ -28,7 +28,7 @@ from tests.bench.verdicts.traffic import (
 
 CHECK = "http-success"
 E_PROCESSES = 10
-"""m of a rollout with four gates and a bake: what statistics.md reckons with."""
+"""m as statistics.md reckons with it; four gates and a bake have 9."""
 BOUNDS = Bounds(DURATION, MAX_DURATION, WINDOW)
 LOST = Fault(Reason.UNREACHABLE, "the source does not answer")
 _CALLS = {Decision.PROMOTE: Call.PROMOTE, Decision.HOLD: Call.HOLD, Decision.ROLLBACK: Call.ROLLBACK}
@@ -86,7 +86,7 @@ def judge(traffic: Traffic, asked: CheckTask | None = None, *, scrape: int = SCR
 
 def _judge_one(traffic: Traffic, run: int, asked: CheckTask, scrape: int) -> tuple[Call, float, Reason]:
     monitor = CheckMonitor(asked, BOUNDS)
-    ticks = _ticks(traffic, run, scrape // SCRAPE)
+    ticks = ticks_of(traffic, run, scrape // SCRAPE)
     before, per_window = BEFORE // scrape, WINDOW // scrape
     # The rule looks back `for` and one window; what an earlier call saw need not come again.
     needed = int(asked.contract.total_failure.for_.total_seconds() + WINDOW) // scrape
@@ -123,7 +123,7 @@ def _judge_one(traffic: Traffic, run: int, asked: CheckTask, scrape: int) -> tup
     return held
 
 
-def _ticks(traffic: Traffic, run: int, joined: int) -> tuple[Tick, ...]:
+def ticks_of(traffic: Traffic, run: int, joined: int = 1) -> tuple[Tick, ...]:
     """The run's scrapes, `joined` of the traffic's in each."""
 
     def summed(counts: Ints) -> list[int]:

@@ -29,7 +29,7 @@ HOW = """\
 One gate: windows of 30 s, `duration` 10 min, `maxDuration` 20 min, one counted check with `maxBadRatio: 0.05` and `versusStable: {{}}`, everything else the
 default, m = 10, scrapes of 5 s. Ours is judged by the code that the operator runs (`CheckTask`, `CheckMonitor`, `decide`), look by look; a gate that holds goes on watching, as the
 operator does. All rules see the same windows, after the same warm-up, and all queries are the well-written kind. Each cell has {judged:,} gates for healthy versions and those at the
-limit, {found:,} for bad ones; brackets are Wilson's 95 % interval. Traffic and rules: `tests/bench/verdicts/`; the seed is fixed, so the page is the same on each machine.
+limit, {found:,} for bad ones; brackets are Wilson's 95 % interval. Traffic and rules: `tests/bench/verdicts/`; the seed is fixed, so with the locked packages the page is the same on each machine.
 
 The peers as their documentation and source have them:
 
@@ -79,7 +79,7 @@ def page(found: Found, claims: list[Claim], *, quick: bool, plot: str) -> str:
         f"## A version that breaks in the middle of its gate\n\nMedian seconds from the failure, {LATE} s after the warm-up, to ROLLBACK.",
         _late(found),
         _honest(found),
-        "## The figures of the statistics page, found again\n\n*Claimed* is what stood there before; where *found* is worse beyond what chance explains, the page was corrected.",
+        "## The figures of the statistics page, found again\n\n*Claimed* is what stood there before; where *found* is worse beyond what chance explains, the page was corrected. Settings of some earlier figures were not kept, so the two are not always of the same thing.",
         _claims(claims),
         "Not found again: " + "; ".join(NOT_RECOMPUTED) + ".",
     ]

@@ -115,8 +115,8 @@ def wilson_only(windows: Windows, *, z: float = 1.959964, z_fail: float | None =
     readable = ~windows.lost
     bad = np.cumsum(windows.canary_bad * readable, axis=1).astype(np.float64)
     n = np.cumsum(windows.canary_n * readable, axis=1).astype(np.float64)
-    low, _ = _wilson(n - bad, n, z)
-    _, high = _wilson(n - bad, n, z if z_fail is None else z_fail)
+    low, _ = wilson_limits(n - bad, n, z)
+    _, high = wilson_limits(n - bad, n, z if z_fail is None else z_fail)
     return _earliest({Call.ROLLBACK: _first(high < 1 - LIMIT), Call.PROMOTE: _first(low >= 1 - LIMIT)})
 
 
@@ -155,7 +155,7 @@ def _points(windows: Windows, count: int) -> tuple[Floats, Floats]:
     return arm(windows.canary_bad, windows.canary_n), arm(windows.stable_bad, windows.stable_n)
 
 
-def _wilson(good: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
+def wilson_limits(good: Floats, n: Floats, z: float) -> tuple[Floats, Floats]:
     """Limits; 0 and 1 without data."""
     safe = np.maximum(n, 1.0)
     share = good / safe

@@ -1,30 +1,21 @@
 """Figures of statistics.md that take a simulation; seeded, each with the setting it was found at."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.signal import lfilter
 from scipy.stats import t as student
 
-from gatewright_analysis.breach import BreachMonitor
-from gatewright_analysis.evidence.model import Counts, Window
 from gatewright_analysis.statistics.plan import default_planned_samples
 from gatewright_analysis.statistics.wilson import Z95
-from tests.bench.verdicts import ours
 from tests.bench.verdicts.arrays import absolute, passes, phi, two_arm
 from tests.bench.verdicts.comparison import Rate
-from tests.bench.verdicts.rules import NEVER, Call, Flags
+from tests.bench.verdicts.rules import Flags
 from tests.bench.verdicts.traffic import (
     SEED,
     WINDOW,
-    Candidate,
     Floats,
     Ints,
-    Kind,
-    Truth,
-    _steady,
-    draw,
 )
 
 CANARY, STABLE = 100, 300
@@ -48,10 +39,10 @@ def _counts(rng: np.random.Generator, n: int, ratio: Floats | float, runs: int) 
     return rng.binomial(size, ratio), size
 
 
-def _rate(flags: Flags) -> Rate:
+def ever_set(flags: Flags) -> Rate:
     """Runs in which a flag was ever set."""
-    ever = flags.any(axis=1) if flags.ndim == 2 else flags
-    return Rate(int(ever.sum()), len(ever))
+    each = flags.any(axis=1) if flags.ndim == 2 else flags
+    return Rate(int(each.sum()), len(each))
 
 
 Arms = tuple[Ints, Ints, Ints, Ints]
@@ -69,7 +60,7 @@ def convicted(arms: Arms, limit: float = 0.05) -> Rate:
     ) / np.cumsum(arms[3], axis=1)
     worse = np.cumsum(arms[0] * arms[3] > 1.25 * arms[2] * arms[1], axis=1)
     compared = two_arm(*arms, by) & (increase >= limit / 10) & (worse >= 2)
-    return _rate(first | compared)
+    return ever_set(first | compared)
 
 
 def steady_at_limit(runs: int) -> Rate:
@@ -129,15 +120,15 @@ def outages(runs: int) -> dict[str, tuple[float, float]]:
         recent = total_bad - np.pad(total_bad, ((0, 0), (3, 0)))[:, :GATE]
         recent_n = total - np.pad(total, ((0, 0), (3, 0)))[:, :GATE]
         ever = alone.any(axis=1)
-        found.setdefault("absolute alone", []).append(_rate(alone).share)
-        found.setdefault("whole step", []).append(_rate(alone & (total_bad <= 0.05 * total)).share)
+        found.setdefault("absolute alone", []).append(ever_set(alone).share)
+        found.setdefault("whole step", []).append(ever_set(alone & (total_bad <= 0.05 * total)).share)
         if ever.any():
             late = (alone & (recent <= 0.05 * recent_n)).any(axis=1)
             found.setdefault("last 3 windows", []).append(float(late[ever].mean()))
         found.setdefault("two arms as first written", []).append(
-            _rate(two_arm(*arms, drop_largest=False)).share
+            ever_set(two_arm(*arms, drop_largest=False)).share
         )
-        found.setdefault("two arms", []).append(_rate(two_arm(*arms, by)).share)
+        found.setdefault("two arms", []).append(ever_set(two_arm(*arms, by)).share)
     return {name: (min(shares), max(shares)) for name, shares in found.items()}
 
 
@@ -145,7 +136,7 @@ def empty_windows(runs: int) -> tuple[Rate, Rate]:
     """False ROLLBACK under bursts (mean 4 %, ICC .2), φ over windows of 30 s, and over looks of 2 s of which most are empty."""
     arms = canary_bursts(runs, 0.04, 0.2)[:2]
     right, wrong = (absolute(*arms, 0.05, phi(*arms, counted=counted)) for counted in (1, 15))
-    return _rate(right), _rate(wrong)
+    return ever_set(right), ever_set(wrong)
 
 
 def trivia(runs: int) -> tuple[Rate, Rate]:
@@ -154,7 +145,7 @@ def trivia(runs: int) -> tuple[Rate, Rate]:
     arms = (*_counts(rng, 50_000, 0.011, runs), *_counts(rng, 150_000, 0.010, runs))
     by = np.maximum(phi(*arms[:2]), phi(*arms[2:]))
     plain, shipped = (two_arm(*arms, by, max_ratio=ratio) for ratio in (1.0, 1.25))
-    return _rate(plain), _rate(shipped)
+    return ever_set(plain), ever_set(shipped)
 
 
 def late_failure(runs: int) -> float:
@@ -175,7 +166,7 @@ def one_window_rule(runs: int) -> Rate:
     single = absolute(
         bad.reshape(-1, 1), n.reshape(-1, 1), 0.05, wanted=math.log(1e5), least_windows=1
     ).reshape(runs, GATE)
-    return _rate(single)
+    return ever_set(single)
 
 
 def drifted_tail(runs: int, early: float, late: float) -> tuple[Rate, Rate]:
@@ -187,7 +178,7 @@ def drifted_tail(runs: int, early: float, late: float) -> tuple[Rate, Rate]:
         passes(bad, n, 0.05, first=GATE - 1, planned=default_planned_samples(0.95), tail=tail)
         for tail in (False, True)
     )
-    return _rate(without), _rate(kept)
+    return ever_set(without), ever_set(kept)
 
 
 def tail_costs(runs: int, ratio: float) -> float:
@@ -195,7 +186,7 @@ def tail_costs(runs: int, ratio: float) -> float:
     rng = _rng("tail costs")
     bad, n = _counts(rng, 33, ratio, runs)
     shares = [
-        _rate(passes(bad, n, 0.05, first=GATE - 1, planned=default_planned_samples(0.95), tail=tail)).share
+        ever_set(passes(bad, n, 0.05, first=GATE - 1, planned=default_planned_samples(0.95), tail=tail)).share
         for tail in (False, True)
     ]
     return shares[0] - shares[1]
@@ -211,7 +202,7 @@ def pooled_last_step(runs: int, ratio: float) -> tuple[Rate, Rate]:
     low = (share + squared / 5600 - Z95 * np.sqrt(share * (1 - share) / 2800 + squared / (4 * 2800**2))) / (
         1 + squared / 2800
     )
-    return _rate(low >= 0.99), _rate((low >= 0.99) & (last <= 4))
+    return ever_set(low >= 0.99), ever_set((low >= 0.99) & (last <= 4))
 
 
 def gauge(runs: int, *, sigmas: float, seconds: float, constant: float) -> Rate:
@@ -222,7 +213,7 @@ def gauge(runs: int, *, sigmas: float, seconds: float, constant: float) -> Rate:
     noise = rng.standard_normal((runs, count)) * math.sqrt(1 - keep**2)
     noise[:, 0] /= math.sqrt(1 - keep**2)
     outside = np.abs(lfilter([1.0], [1.0, -keep], noise, axis=1)) > sigmas
-    return _rate(outside[:, 2:] & outside[:, 1:-1] & outside[:, :-2])
+    return ever_set(outside[:, 2:] & outside[:, 1:-1] & outside[:, :-2])
 
 
 def clusters(runs: int, count: int, size: int, threshold: float, icc: float) -> Rate:
@@ -238,45 +229,4 @@ def clusters(runs: int, count: int, size: int, threshold: float, icc: float) -> 
     effective, z = n / deff, float(student.ppf(0.975, count - 1))
     centre = share + z * z / (2 * effective)
     half = z * np.sqrt(share * (1 - share) / effective + z * z / (4 * effective**2))
-    return _rate((centre - half) / (1 + z * z / effective) >= threshold)
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Median seconds from t0 to a proven breach by windows alone (infinite where fewer than half are found within 900 s), the share
-    found within 900 s, and the median and share of the whole judge at a gate of ten minutes, with its total-failure rule and its
-    passes."""
-
-    by_windows: float
-    within_900: Rate
-    judged: float
-    in_gate: Rate
-
-
-def seconds_to_rollback(runs: int, stable: float, canary: float, per_minute: float, share: float) -> Times:
-    """Limit 5 %, m = 10, windows of 30 s, by the shipped code."""
-    kind = Kind(f"{per_minute} at {share}", "", _steady, (per_minute, per_minute), share)
-    traffic = draw(kind, Candidate(f"{stable} to {canary}", canary, stable, Truth.BREACH), runs)
-    seen, times = traffic.windows(), []
-    for run in range(runs):
-        monitor = BreachMonitor(ours.task(ours.contract()), ours.BOUNDS)
-        rows = zip(
-            *(
-                counts[run, :30].tolist()
-                for counts in (seen.canary_n, seen.canary_bad, seen.stable_n, seen.stable_bad)
-            ),
-            strict=True,
-        )
-        for index, (n, bad, beside, other) in enumerate(rows):
-            monitor.add(Window(index, Counts(n - bad, bad), Counts(beside - other, other)))
-            if monitor.breach is not None:
-                break
-        times.append(NEVER if monitor.breach is None else monitor.breach.at)
-    found = ours.judge(traffic)
-    back = found.calls == Call.ROLLBACK
-    return Times(
-        float(np.median(times)),
-        Rate(int(np.isfinite(times).sum()), runs),
-        float(np.median(np.where(back, found.seconds, NEVER))),
-        Rate(int(back.sum()), runs),
-    )
+    return ever_set((centre - half) / (1 + z * z / effective) >= threshold)

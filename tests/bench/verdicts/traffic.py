@@ -147,7 +147,7 @@ def overlap(begin: Floats, length: Floats) -> Floats:
     return np.clip(ends - np.maximum(STARTS, begin), 0, SCRAPE) / SCRAPE
 
 
-def _steady(canary: Floats, stable: Floats, candidate: Candidate, rng: np.random.Generator) -> Rates:
+def steady(canary: Floats, stable: Floats, candidate: Candidate, rng: np.random.Generator) -> Rates:
     return canary, stable
 
 
@@ -217,11 +217,11 @@ def _novelty(canary: Floats, stable: Floats, candidate: Candidate, rng: np.rando
 
 
 KINDS: Final = (
-    Kind("steady", "600 requests a minute, a quarter to the canary", _steady),
+    Kind("steady", "600 requests a minute, a quarter to the canary", steady),
     Kind("bursts of 10 s, ICC .05", "errors come in bursts, each arm its own", partial(_bursty, icc=0.05)),
     Kind("bursts of 10 s, ICC .2", "the same, wilder", partial(_bursty, icc=0.2)),
     Kind("bursts of 30 s, ICC .2", "bursts as long as a window", partial(_bursty, icc=0.2, whole=True)),
-    Kind("low traffic", "10 to 100 requests a minute, half to the canary", _steady, (10.0, 100.0), 0.5),
+    Kind("low traffic", "10 to 100 requests a minute, half to the canary", steady, (10.0, 100.0), 0.5),
     Kind("drift", "errors rise from a fifth to nine fifths of their mean within ten minutes", _drifting),
     Kind(
         "restart", "one of two canary pods away for 5 to 12 s: half of the canary's requests fail", _restart
@@ -230,7 +230,7 @@ KINDS: Final = (
     Kind(
         "shared outage", "a dependency of both arms fails for 120 to 300 s, 20 to 80 % deep", _shared_outage
     ),
-    Kind("lost scrapes", "nothing can be read for 180 to 300 s", _steady, loses_scrapes=True),
+    Kind("lost scrapes", "nothing can be read for 180 to 300 s", steady, loses_scrapes=True),
 )
 BREAKS_LATE: Final = Kind("breaks late", "fine until it breaks", _late)
 EVERYDAY: Final = tuple(kind for kind in KINDS if kind.name not in ("shared outage", "lost scrapes"))
