@@ -58,7 +58,7 @@ bench: $(INSTALLED) control-plane ## measure: API calls, seconds to restore, mem
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(PYTHON) "$$script"; done
 
 .PHONY: bench-verdicts
-bench-verdicts: $(INSTALLED) ## how good verdicts are beside the peers' rules, simulated, into docs/explanation/verdict-quality.md (three minutes)
+bench-verdicts: $(INSTALLED) ## how good verdicts are beside the peers' rules, simulated, into docs/explanation/verdict-quality.md (four minutes of one core)
 	@$(PYTHON) -m tests.bench.verdicts
 
 .PHONY: lock
