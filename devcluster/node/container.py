@@ -220,11 +220,13 @@ class ContainerRunner:
         if "terminated" in self._state:
             self._last_state = self._state
         log_file = log_path(self._settings.directory, metadata["namespace"], metadata["name"], self.name)
-        environment = {**environment, TERMINATION_LOG: str(self._message_file())}
+        message_file = self._message_file()
+        environment = {**environment, TERMINATION_LOG: str(message_file)}
         argv = command_line(spec, environment)
         try:
             process = ChildProcess(argv, environment, Path(spec.get("workingDir") or REPOSITORY), log_file)
         except OSError as error:
+            message_file.unlink()
             with open(log_file, "a") as file:
                 file.write(f"cannot start {argv[0]}: {error}\n")
             self._state = {"running": {"startedAt": timestamp()}}

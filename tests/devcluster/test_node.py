@@ -143,7 +143,8 @@ async def test_nothing_of_the_agents_own_environment_reaches_a_container(cluster
 
     seen = await eventually("the container has written its environment", names)
     expected = {"PATH", "HOME", "LANG", "HOSTNAME", "PYTHONPATH", "PYTHONUNBUFFERED", "POD_LISTEN_IP"}
-    assert seen <= expected | {"DEVCLUSTER_NODE_RUN", "PWD", "SHLVL", "OLDPWD", "_"}
+    own = {"DEVCLUSTER_NODE_RUN", "DEVCLUSTER_TERMINATION_LOG"}
+    assert seen <= expected | own | {"PWD", "SHLVL", "OLDPWD", "_"}
 
 
 async def test_a_missing_config_map_keeps_the_container_waiting_until_it_is_there(cluster: Cluster) -> None:
