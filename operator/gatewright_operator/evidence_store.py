@@ -4,7 +4,7 @@ import gzip
 from base64 import b64decode, b64encode
 from typing import Any
 
-from gatewright_analysis.evidence.model import Window
+from gatewright_analysis.evidence.model import Counts, Window
 from gatewright_analysis.evidence.record import RunRecord, read, write
 from gatewright_analysis.ledger import canonical, digest_of_bytes
 from gatewright_analysis.names import EVIDENCE_LABEL, ROLLOUT_LABEL
@@ -29,9 +29,17 @@ def decode(config_map: Json) -> RunRecord:
 
 
 def windows_of(config_map: Json, check: str) -> tuple[Window, ...]:
-    """The closed windows of one check from a stored record; none where the record does not speak of it."""
+    """The closed windows of one check from a stored record; none where the record does not speak of it.
+
+    What a Job reported is one window: counts that a later attempt at the step adds to.
+    """
     found = decode(config_map).checks.get(check)
-    return () if found is None else found.windows
+    if found is None:
+        return ()
+    job = found.job
+    if job is not None and job.good is not None and job.bad is not None:
+        return (Window(0, Counts(job.good, job.bad)),)
+    return found.windows
 
 
 def manifest(name: str, namespace: str, rollout: str, owner: Json, raw: bytes, digest: str) -> Json:
