@@ -95,13 +95,15 @@ class World:
 
     api: SimApi = field(init=False)
     now: datetime = START
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    """What models and judges say of themselves, by name; nothing: their source is away."""
     _parsed: tuple[Object | None, Rollout | None] = (None, None)
 
     def __post_init__(self) -> None:
         self.api = SimApi(lambda: self.now, admit=admit)
 
     def fork(self) -> "World":
-        other = World(now=self.now)
+        other = World(now=self.now, fingerprints=dict(self.fingerprints))
         other.api = self.api.fork(lambda: other.now)
         return other
 
