@@ -116,9 +116,14 @@ class Scenario:
             assert rollout.status.stable.revision == REVISIONS[self.serves]
 
 
-async def begin(scenario: Scenario, **options: Any) -> tuple[Process, Invariants]:
-    """The world at the moment at which the new version was pushed, with an operator that has adopted the workload."""
-    world = World()
+async def begin(
+    scenario: Scenario, *, fingerprints: dict[str, str] | None = None, **options: Any
+) -> tuple[Process, Invariants]:
+    """The world at the moment at which the new version was pushed, with an operator that has adopted the workload.
+
+    `fingerprints`: what the models say of themselves that the contract names.
+    """
+    world = World(fingerprints=dict(fingerprints or {}))
     world.furnish(scenario.rollout)
     invariants = Invariants(world)
     process = Process(world, **options)

@@ -116,7 +116,7 @@ class World:
         for kind, policy in objects.policies():
             api.create("admin", _POLICY_KINDS[kind], "", policy)
         api.create("admin", METRIC_SOURCES, "", objects.source())
-        api.create("admin", GATE_CONTRACTS, NAMESPACE, objects.contract())
+        api.create("admin", GATE_CONTRACTS, NAMESPACE, objects.contract(watched=self.fingerprints))
         api.create(DEVELOPER, SERVICES, NAMESPACE, objects.service(NAME))
         api.create(DEVELOPER, SERVICES, NAMESPACE, objects.service(CANARY))
         api.create(DEVELOPER, HTTPROUTES, NAMESPACE, objects.route())
