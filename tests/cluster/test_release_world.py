@@ -10,7 +10,7 @@ from devcluster.install import Operator
 from tests.cluster.checkout import deployment
 from tests.cluster.metric_sources import NOBODY, metric_source
 from tests.cluster.releases import GATE, LONG_GATE, STEPS, Release, contract
-from tests.cluster.support import Manifest, eventually
+from tests.cluster.support import Manifest, eventually, rest
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -102,11 +102,12 @@ def test_a_model_that_changes_between_gates_or_in_one_holds_and_a_retry_judges_i
     shop.verify_ledger()
 
 
-def test_a_source_of_fingerprints_that_is_down_lets_no_gate_begin(
+def test_a_source_of_fingerprints_that_is_down_lets_no_gate_begin_and_none_end_well(
     cluster: Instance, operator: Operator, namespace: str
 ) -> None:
     with metric_source(cluster, namespace, address=NOBODY) as source:
         shop = Release.create(cluster, namespace, contract_spec=_judged_by_a_model(namespace, source))
+        _judge(shop)
         shop.release(VERSION="v2")
 
         def waits() -> bool:
@@ -116,14 +117,33 @@ def test_a_source_of_fingerprints_that_is_down_lets_no_gate_begin(
             return True
 
         eventually(waits, 60, "the gate waits for the model to be known")
-        assert _runs(shop) == []
         shop.apply(_with_steps(shop, STEPS, progressDeadline="1s"))
         held = shop.phase("Held")["hold"]
+        assert held["reason"] == "SourceUnreachable", held
+        assert held["message"].startswith(
+            "The gate could not begin for 1s, because judge-model can't be read"
+        )
+        assert _runs(shop) == []
+
+        shop.apply(_with_steps(shop, STEPS, progressDeadline="10m"))
+        _move(cluster, source, cluster.prometheus_url)
+        with shop.traffic():
+            assert shop.order("Retry").ok
+            eventually(lambda: _runs(shop), 30, "the gate has begun")
+            _move(cluster, source, NOBODY)
+            held = shop.phase("Held")["hold"]
     assert held["reason"] == "SourceUnreachable", held
-    assert held["message"].startswith("The gate could not begin for 1s, because judge-model can't be read"), (
-        held
+    assert held["message"].startswith(
+        "All checks passed, but whether the world is the one they began in is not known"
     )
-    assert _runs(shop) == []
+    assert held["blocking"] == ["http-success"], "a person may approve it, as it is"
+    assert shop.weights() == (50, 50)
+
+
+def _move(cluster: Instance, source: str, address: str) -> None:
+    path = f"/apis/gatewright.dev/v1alpha1/metricsources/{source}"
+    body = {"spec": {"address": address}}
+    rest(cluster.kubeconfig, "PATCH", path, body, content_type="application/merge-patch+json")
 
 
 def _with_steps(shop: Release, steps: list[Manifest], **spec: Any) -> Manifest:
