@@ -1,5 +1,6 @@
 """Verdicts are bound to the models and judges that an attempt began with: no weight rises on those of another world."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from tests.property.sim_scenarios import Scenario, begin, deciding, judged
 from tests.property.sim_world import Judge, World, give_verdict
 
 BEGAN = {"judge-model": "version=3"}
-PLAIN = Scenario("promoted", rollout=objects.rollout(bake=None))
+PLAIN = Scenario("promoted", rollout=objects.rollout(bake=None), fingerprints=BEGAN)
 DRIFTED = (
     "judge-model was version=3 when the attempt began and is version=4 now, although nothing was deployed"
 )
@@ -60,8 +61,9 @@ def assert_held_by_drift(world: World) -> None:
 
 
 async def test_every_gate_of_an_attempt_and_its_bake_are_bound_to_what_stood_when_it_began() -> None:
-    process, invariants = await begin(Scenario("baked"), fingerprints=BEGAN, check_idempotent=True)
-    await run(process, Scenario("baked").course(invariants))
+    scenario = Scenario("baked", fingerprints=BEGAN)
+    process, invariants = await begin(scenario, check_idempotent=True)
+    await run(process, scenario.course(invariants))
     found = runs(process.world)
     assert [spec["step"] for spec in found] == ["1", "3", "bake"]
     assert [spec["fingerprints"] for spec in found] == [[{"name": "judge-model", "value": "version=3"}]] * 3
@@ -69,7 +71,7 @@ async def test_every_gate_of_an_attempt_and_its_bake_are_bound_to_what_stood_whe
 
 async def test_later_gates_keep_the_values_of_the_first_so_that_a_drift_shows() -> None:
     """As the gate's own look would say; here the planner is told nothing until the gate has begun."""
-    process, _ = await begin(PLAIN, fingerprints=BEGAN)
+    process, _ = await begin(PLAIN)
     await _until(
         process,
         lambda w, r: "PROMOTE" if r["spec"]["step"] == "1" else None,
@@ -79,9 +81,9 @@ async def test_later_gates_keep_the_values_of_the_first_so_that_a_drift_shows() 
 
 
 async def test_a_contract_without_fingerprints_binds_to_the_images_alone() -> None:
-    process, invariants = await begin(PLAIN)
+    process, invariants = await begin(replace(PLAIN, fingerprints={}))
     await run(process, PLAIN.course(invariants))
-    watched, invariants = await begin(PLAIN, fingerprints=BEGAN)
+    watched, invariants = await begin(PLAIN)
     await run(watched, PLAIN.course(invariants))
     plain, bound = runs(process.world), runs(watched.world)
     assert "fingerprints" not in plain[0] or plain[0]["fingerprints"] == []
@@ -90,7 +92,7 @@ async def test_a_contract_without_fingerprints_binds_to_the_images_alone() -> No
 
 async def test_a_drift_between_a_promising_verdict_and_its_effect_holds() -> None:
     """The last gate's PROMOTE stands on the GateRun, and the operator that would act on it starts only now."""
-    process, _ = await begin(PLAIN, fingerprints=BEGAN)
+    process, _ = await begin(PLAIN)
     world = process.world
     await _until(process, judged(s3=None), is_in(Phase.PROGRESSING, step=3))  # type: ignore[arg-type]
     await pass_time(process, Course(judge=never), 5)
@@ -106,8 +108,10 @@ async def test_a_drift_between_a_promising_verdict_and_its_effect_holds() -> Non
 
 
 async def test_a_drift_in_a_pause_holds_before_the_next_step() -> None:
-    scenario = Scenario("with a pause", rollout=objects.rollout(objects.WITH_PAUSE, bake=None))
-    process, _ = await begin(scenario, fingerprints=BEGAN)
+    scenario = Scenario(
+        "with a pause", rollout=objects.rollout(objects.WITH_PAUSE, bake=None), fingerprints=BEGAN
+    )
+    process, _ = await begin(scenario)
     await _until(process, judged(), is_in(Phase.PAUSED))
     drift(process.world)
     await settle(process, 120)
@@ -116,7 +120,7 @@ async def test_a_drift_in_a_pause_holds_before_the_next_step() -> None:
 
 
 async def test_a_drift_while_the_canary_grows_for_the_next_weight_holds_at_the_old_weight() -> None:
-    process, _ = await begin(PLAIN, fingerprints=BEGAN)
+    process, _ = await begin(PLAIN)
 
     def drift_when_it_grows(world: World) -> None:
         canary = world.deployment(objects.CANARY)
@@ -131,7 +135,7 @@ async def test_a_drift_while_the_canary_grows_for_the_next_weight_holds_at_the_o
 
 
 async def _held_and_drifted() -> Process:
-    process, _ = await begin(PLAIN, fingerprints=BEGAN)
+    process, _ = await begin(PLAIN)
     await _until(process, judged(s1="HOLD"), is_in(Phase.HELD))
     return process
 
@@ -199,7 +203,7 @@ async def test_a_hold_that_rests_on_a_proven_breach_still_does_after_a_drift() -
 
 
 async def test_a_model_that_cannot_be_read_keeps_the_first_gate_from_beginning_until_it_can() -> None:
-    process, invariants = await begin(PLAIN, fingerprints=BEGAN)
+    process, invariants = await begin(PLAIN)
     world = process.world
     world.fingerprints = {}
     await _until(process, judged(), is_in(Phase.PROGRESSING, step=1))
@@ -214,7 +218,7 @@ async def test_a_model_that_cannot_be_read_keeps_the_first_gate_from_beginning_u
 
 
 async def test_a_model_that_is_never_read_ends_in_a_hold_that_a_retry_ends() -> None:
-    process, _ = await begin(PLAIN, fingerprints=BEGAN)
+    process, _ = await begin(PLAIN)
     world = process.world
     world.fingerprints = {}
     await _until(process, judged(), is_in(Phase.HELD))
@@ -230,7 +234,7 @@ async def test_a_model_that_is_never_read_ends_in_a_hold_that_a_retry_ends() -> 
 
 
 async def test_a_model_that_cannot_be_read_later_is_no_drift() -> None:
-    process, invariants = await begin(PLAIN, fingerprints=BEGAN)
+    process, invariants = await begin(PLAIN)
     await _until(process, judged(), is_in(Phase.PROGRESSING, step=1))
     process.world.fingerprints = {}
     await run(process, PLAIN.course(invariants))
@@ -240,7 +244,7 @@ async def test_a_model_that_cannot_be_read_later_is_no_drift() -> None:
 @pytest.mark.parametrize("field", ["fingerprints", "verdict"])
 async def test_a_run_that_is_bound_to_another_world_decides_nothing(field: str) -> None:
     """Under the name of the second gate's run stands one with another's fingerprints, or a verdict on another world."""
-    process, _ = await begin(PLAIN, fingerprints=BEGAN)
+    process, _ = await begin(PLAIN)
     world, api = process.world, process.world.api
     await _until(
         process, lambda w, r: "PROMOTE" if r["spec"]["step"] == "1" else None, lambda w: len(runs(w)) == 2
@@ -264,8 +268,8 @@ async def test_a_run_that_is_bound_to_another_world_decides_nothing(field: str) 
 
 
 async def test_a_bake_whose_world_is_never_known_ends_without_a_verdict_and_reverts_nothing() -> None:
-    scenario = Scenario("held in the bake", judged(bake="HOLD"))
-    process, invariants = await begin(scenario, fingerprints=BEGAN)
+    scenario = Scenario("held in the bake", judged(bake="HOLD"), fingerprints=BEGAN)
+    process, invariants = await begin(scenario)
     world = process.world
     await _until(process, scenario.judge, is_in(Phase.HELD))
     world.order("Retry")
