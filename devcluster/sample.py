@@ -15,6 +15,7 @@ variable                default   meaning
 ``LATENCY_MS``          0         mean time to answer; drawn from half to one and a half of it
 ``LATENCY_SLOW_RATE``   0         share of requests that take ``LATENCY_SLOW_MS`` (1000) instead
 ``JUDGE_PASS_RATE``     (none)    counts a verdict, faithful or unfaithful, with each request
+``MODEL_INFO``          (none)    labels of an info metric: ``model=j-1,version=3`` → ``model_info``
 ``READY``               true      ``false``: /readyz answers 503
 ``START_DELAY_SECONDS`` 0         listens only after this time
 ``CRASH_AFTER_SECONDS`` (none)    exits with code 1 after this time
@@ -23,7 +24,10 @@ variable                default   meaning
 ``LAZY_SERIES``         false     ``true``: series appear with their first event
 ======================= ========= ====================================================================
 
-/metrics, /healthz and /readyz are not counted. Only the standard library's light modules are imported: a
+A POST to ``/model-info/LABEL/VALUE`` changes one of the labels of ``MODEL_INFO``, as a model does that is
+replaced behind its address while nothing is deployed.
+
+/metrics, /healthz, /readyz and /model-info are not counted. Only the standard library's light modules are imported: a
 start takes a fraction of what asyncio alone would.
 """
 
@@ -83,6 +87,15 @@ def chance(rate: float, pattern: str, generator: random.Random) -> Callable[[], 
     return even
 
 
+def labels(name: str) -> dict[str, str]:
+    """A setting of the form ``a=b,c=d``; empty when it is not set. Raises BadSetting."""
+    text = os.environ.get(name, "")
+    pairs = [pair.partition("=") for pair in text.split(",") if pair]
+    if not all(label.isidentifier() and separator for label, separator, _ in pairs):
+        raise BadSetting(f"{name}={text!r} must be of the form label=value,label=value")
+    return {label: value for label, _, value in pairs}
+
+
 class Sample:
     """The service: what it answers, and how it ends."""
 
@@ -107,6 +120,7 @@ class Sample:
             lazy_series=choice("LAZY_SERIES", "false", "true", "false") == "true",
             judged=judged,
             queue_depth=number("GAUGE", 0),
+            model=labels("MODEL_INFO"),
         )
         self._headers = f"Content-Type: application/json\r\nx-version: {self._version}\r\n"
         self._pod = os.environ.get("HOSTNAME", "")
@@ -122,7 +136,7 @@ class Sample:
         self._server = HttpServer(self._loop, address, port, self.handle)
         print(f"sample {self._version} listens on {address}:{port}", flush=True)
 
-    def handle(self, _method: str, path: str, reply: Reply) -> None:
+    def handle(self, method: str, path: str, reply: Reply) -> None:
         """Answer a request, now or after the latency that was drawn for it."""
         match path:
             case "/metrics":
@@ -132,6 +146,10 @@ class Sample:
             case "/readyz":
                 ready = self._ready and not self._draining
                 reply(200 if ready else 503, b"ready\n" if ready else b"not ready\n", "")
+            case _ if path.startswith("/model-info/") and method == "POST":
+                label, _, value = path.removeprefix("/model-info/").partition("/")
+                known = self._metrics.set_model(label, value)
+                reply(200 if known else 404, b"changed\n" if known else b"no such label\n", "")
             case _:
                 self._serve(path, reply)
 

@@ -11,6 +11,7 @@ from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.task import CheckTask, Prior
 from gatewright_analysis.verdict import CheckResult
+from gatewright_analysis.world import WorldSeen
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.evidence_store import windows_of
@@ -34,6 +35,8 @@ class RunState:
         self._feeds = feeds
         self.run = desk.run
         self.contract = desk.contract
+        pinned = {one.name for one in desk.run.spec.fingerprints}
+        self.fingerprints = tuple(f for f in desk.contract.spec.world.fingerprints if f.name in pinned)
 
     @classmethod
     async def begin(
@@ -107,7 +110,7 @@ class RunState:
         """Every check as it stands at this look."""
         return tuple(feed.result(now) for feed in self._feeds)
 
-    def record(self, now: datetime) -> RunRecord:
+    def record(self, now: datetime, world: WorldSeen) -> RunRecord:
         """What the verdict of this look rests on."""
         spec = self.run.spec
         return RunRecord(
@@ -120,6 +123,8 @@ class RunState:
             on_inconclusive=spec.on_inconclusive,
             pooled_from=spec.pooled_from,
             earlier_runs=spec.earlier_runs,
+            drifted=world.drifted,
+            world_unknown=world.unknown,
             checks={feed.check.id: feed.record(now) for feed in self._feeds},
         )
 

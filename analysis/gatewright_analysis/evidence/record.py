@@ -64,6 +64,8 @@ class RunRecord:
     """Earlier steps, for checks that pool over the rollout."""
     drifted: str = ""
     """What of the world had changed when the verdict was given; empty when nothing had."""
+    world_unknown: Fault | None = None
+    """Why it was not known whether the world was the same; None when it was."""
     checks: Mapping[str, CheckRecord] = field(default_factory=dict)
 
 
@@ -86,6 +88,7 @@ def write(record: RunRecord) -> Json:
         "pooledFrom": list(record.pooled_from),
         "earlierRuns": list(record.earlier_runs),
         "drifted": record.drifted,
+        "worldUnknown": _fault(record.world_unknown),
         "checks": {check: _write_check(own) for check, own in sorted(record.checks.items())},
     }
 
@@ -106,6 +109,7 @@ def read(data: bytes) -> RunRecord:
             pooled_from=tuple(body["pooledFrom"]),
             earlier_runs=tuple(body["earlierRuns"]),
             drifted=body["drifted"],
+            world_unknown=_read_fault(body["worldUnknown"]),
             checks={check: _read_check(own) for check, own in body["checks"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
