@@ -22,6 +22,7 @@ _SATISFIED = {
     Require.PASS: (CheckStatus.PASS, CheckStatus.WAIVED),
     Require.NO_BREACH: (CheckStatus.PASS, CheckStatus.NOT_PROVEN, CheckStatus.WAIVED),
 }
+_FINAL = (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)
 _PROVES = (CheckStatus.PASS, CheckStatus.WAIVED)
 _SEVERITY = (
     Reason.TOTAL_FAILURE,
@@ -102,7 +103,7 @@ def decide(
     if breached:
         return _ended(Decision.ROLLBACK, breached, breached)
     open_ = [item for item in judged if not item.satisfied]
-    final = [item for item in open_ if item.status in (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)]
+    final = [item for item in open_ if item.status in _FINAL]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
     stopping = [item for item in final if not (lenient and item.reason == Reason.LOW_TRAFFIC)]
     if stopping:
@@ -234,7 +235,9 @@ def _way_out(because: list[_Judged], contract: GateContractSpec) -> str:
     breach = any(item.result is not None and item.result.breach for item in because)
     reverts = breach and contract.hold.on_timeout is OnBreach.ROLLBACK
     end = "it is rolled back" if reverts else "it stays held"
-    retry = "" if breach else ", a Retry gathers more evidence for this step"
+    sampled = all(item.check.oracle_kind is OracleKind.SAMPLED and item.status in _FINAL for item in because)
+    more = "the order MoreSamples adds samples" if sampled else "a Retry gathers more evidence for this step"
+    retry = "" if breach else f", {more}"
     ways = f"A person's approval promotes it, a rejection rolls it back{retry}"
     return f"{ways}; without either within {wait}, {end}."
 

@@ -116,13 +116,16 @@ def as_json(case: Case) -> dict[str, Any]:
         "hold": hold,
         "initiator": proven(hold.get("initiator")),
         "attempt": view.status.get("attempt", 0),
-        "attempts": view.status.get("attempts", 0),
+        "attempts": view.status.get("attempts") or {},
         "earlierRuns": [_earlier(each) for each in earlier(case)],
         "blocking": [{**check, "wouldChange": advise(check)} for check in case.blocking],
         "checks": view.checks,
         "onApproval": _on_approval(case),
         "contract": {"name": (view.spec.get("contractRef") or {}).get("name"), **contract_hold},
-        "nextActions": [" ".join(words) for words in commands(view, "")],
+        "nextActions": [
+            *(" ".join(words) for words in commands(view, "")),
+            *(said for said in _proposed(case) if " more-samples " in str(said)),
+        ],
     }
 
 
@@ -192,14 +195,22 @@ def _render(case: Case, now: datetime, style: Style, repeated: str, room: int) -
     ]
     lines += ["", style.paint("What blocks", "bold"), *_blocking(case, style, room)]
     if room and not hold.get("breach"):
-        retry = f"kubectl gate retry {view.name} -n {view.namespace}{repeated} --reason '…'"
-        lines += [line for line in (f"  Or judge it again at this gate: {retry}",) if len(line) <= WIDTH]
+        more = any(" more-samples " in str(said) for said in _proposed(case))
+        verb, what = ("more-samples", "add samples") if more else ("retry", "judge it again")
+        again = f"kubectl gate {verb} {view.name} -n {view.namespace}{repeated} --reason '…'"
+        lines += [line for line in (f"  Or {what} at this gate: {again}",) if len(line) <= WIDTH]
     lines += ["", style.paint("What approving means", "bold"), *_approving(case, room)]
     lines += ["", style.paint("Decide", "bold")]
     for start, options in commands(view, repeated):
         whole = f"  {start} {options}"
         lines += [whole] if len(whole) <= WIDTH else [f"  {start} \\", f"    {options}"]
     return lines
+
+
+def _proposed(case: Case) -> list[Any]:
+    """What the verdict says that a person can do: the operator knows how many samples may still come."""
+    verdict = ((case.view.run or {}).get("status") or {}).get("verdict") or {}
+    return list(verdict.get("nextActions") or ())
 
 
 def _facts(case: Case, now: datetime) -> list[tuple[str, str]]:

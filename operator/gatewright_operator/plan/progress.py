@@ -292,6 +292,8 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     name = run_name(d)
     run = d.s.runs.get(name)
     if run is None:
+        # What the run takes from the ledger must stand there before it begins.
+        d.record()
         d.do(CreateRun(name, gate_spec(d, gate)))
         d.set(run=name)
         span = (
