@@ -122,10 +122,7 @@ def as_json(case: Case) -> dict[str, Any]:
         "checks": view.checks,
         "onApproval": _on_approval(case),
         "contract": {"name": (view.spec.get("contractRef") or {}).get("name"), **contract_hold},
-        "nextActions": [
-            *(" ".join(words) for words in commands(view, "")),
-            *(said for said in _proposed(case) if " more-samples " in str(said)),
-        ],
+        "nextActions": [" ".join(words) for words in commands(view, "")],
     }
 
 
@@ -160,13 +157,19 @@ def _on_approval(case: Case) -> str:
 
 
 def commands(view: View, repeated: str) -> list[list[str]]:
-    """The three decisions, ready to paste but for the reason; each as [start, options], to be folded."""
+    """The decisions, ready to paste but for the reason; each as [start, options], to be folded."""
     tail = f"-n {shlex.quote(view.namespace)}{repeated}"
+    verbs = ["request-changes", "reject", *(["more-samples"] if _samples_may_come(view) else [])]
     return [
         [f"kubectl gate approve {view.name} {tail}", "--expires 24h --reason '…'"],
-        [f"kubectl gate request-changes {view.name} {tail}", "--reason '…'"],
-        [f"kubectl gate reject {view.name} {tail}", "--reason '…'"],
+        *([f"kubectl gate {verb} {view.name} {tail}", "--reason '…'"] for verb in verbs),
     ]
+
+
+def _samples_may_come(view: View) -> bool:
+    """The operator's verdict offers it: it knows how many attempts this artifact has had."""
+    verdict = ((view.run or {}).get("status") or {}).get("verdict") or {}
+    return any(" more-samples " in str(said) for said in verdict.get("nextActions") or ())
 
 
 def render(case: Case, now: datetime, style: Style = PLAIN, repeated: str = "") -> list[str]:
@@ -194,23 +197,15 @@ def _render(case: Case, now: datetime, style: Style, repeated: str, room: int) -
         *table([[style.paint(title, "dim"), text] for title, text in _facts(case, now)], "  ", columns=WIDTH),
     ]
     lines += ["", style.paint("What blocks", "bold"), *_blocking(case, style, room)]
-    if room and not hold.get("breach"):
-        more = any(" more-samples " in str(said) for said in _proposed(case))
-        verb, what = ("more-samples", "add samples") if more else ("retry", "judge it again")
-        again = f"kubectl gate {verb} {view.name} -n {view.namespace}{repeated} --reason '…'"
-        lines += [line for line in (f"  Or {what} at this gate: {again}",) if len(line) <= WIDTH]
+    if room and not hold.get("breach") and not _samples_may_come(view):
+        again = f"kubectl gate retry {view.name} -n {view.namespace}{repeated} --reason '…'"
+        lines += [line for line in (f"  Or judge it again at this gate: {again}",) if len(line) <= WIDTH]
     lines += ["", style.paint("What approving means", "bold"), *_approving(case, room)]
     lines += ["", style.paint("Decide", "bold")]
     for start, options in commands(view, repeated):
         whole = f"  {start} {options}"
         lines += [whole] if len(whole) <= WIDTH else [f"  {start} \\", f"    {options}"]
     return lines
-
-
-def _proposed(case: Case) -> list[Any]:
-    """What the verdict says that a person can do: the operator knows how many samples may still come."""
-    verdict = ((case.view.run or {}).get("status") or {}).get("verdict") or {}
-    return list(verdict.get("nextActions") or ())
 
 
 def _facts(case: Case, now: datetime) -> list[tuple[str, str]]:

@@ -50,10 +50,15 @@ def used_up(d: Draft) -> Plan | None:
     return d.again()
 
 
-def waits_for_a_person(d: Draft) -> bool:
-    """The template at hand is not one that was refused, but one that the budget did not let start."""
-    rejected = d.status.rejected
-    return rejected is not None and rejected.reason == Reason.ATTEMPTS_EXHAUSTED
+def still_held(d: Draft) -> None:
+    """Says of a template at hand that the budget did not let start what its conditions and status are to say."""
+    rejected, since = d.status.rejected, d.s.memory.lineage.held_at
+    if rejected is None or rejected.reason != Reason.ATTEMPTS_EXHAUSTED:
+        return
+    d.problem = Reason.ATTEMPTS_EXHAUSTED
+    if d.status.escalation is not None and since is not None:
+        # As the ledger has it: a status that is made anew says the same.
+        d.set(escalation=d.status.escalation.model_copy(update={"opened_at": since}))
 
 
 def resolve(d: Draft, how: str) -> None:

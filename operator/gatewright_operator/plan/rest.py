@@ -6,7 +6,7 @@ from gatewright_analysis.names import FINALIZER, GATED_LABEL, IN_FLIGHT, PINNED,
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import DeleteCanary, PatchDeployment, Plan, SetFinalizer
 from gatewright_operator.plan.adopt import UNWATCHED_PROBLEM_SECONDS, refuse
-from gatewright_operator.plan.budget import resolve, used_up, waits_for_a_person
+from gatewright_operator.plan.budget import resolve, still_held, used_up
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.people import answer_late_ones, hear
@@ -60,8 +60,7 @@ def rolled_back(s: Snapshot) -> Plan:
             resolve(d, f"{heard.person} ordered a Retry of {rejected.revision}: {heard.why}")
             return d.again()
         return started
-    if waits_for_a_person(d):
-        d.problem = Reason.ATTEMPTS_EXHAUSTED
+    still_held(d)
     _sweep(d)
     return d.done()
 
