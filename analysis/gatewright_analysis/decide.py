@@ -74,6 +74,12 @@ class _Judged:
         return Reason.NO_DATA.value if self.result is None else self.result.reason
 
     @property
+    def known_before(self) -> bool:
+        """Its result was there before this gate looked at anything."""
+        found = self.result
+        return found is not None and (bool(found.cached_from) or found.reason == Reason.SAMPLES_EXHAUSTED)
+
+    @property
     def sentence(self) -> str:
         said = "it was not judged" if self.result is None else self.result.message.rstrip(".")
         return f"{self.check.id}: {said}"
@@ -92,7 +98,8 @@ def decide(
     """The verdict on a gate of `stage` at which the checks `expected` judge; `last_gate`: none follows before 100 %.
 
     A proven breach of a check that may roll back: ROLLBACK, at any time. Any other proven failure, or a
-    planned look that is spent: HOLD, as soon as it is known. Every check satisfied and `duration` over:
+    planned look that is spent: HOLD, as soon as it is known; where it was known before the gate began, once
+    no other check waits for evidence. Every check satisfied and `duration` over:
     PROMOTE. Else, at the deadline: HOLD; else wait. With `on_inconclusive` Complete (a bake), evidence that
     never came ends in PROMOTE: its absence reverts nothing.
 
@@ -106,15 +113,17 @@ def decide(
     final = [item for item in open_ if item.status in _FINAL]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
     stopping = [item for item in final if not (lenient and item.reason == Reason.LOW_TRAFFIC)]
-    if stopping:
+    pending = any(item.status is CheckStatus.PENDING for item in open_)
+    at_deadline = clock.now >= clock.max_duration and (
+        clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window or not pending
+    )
+    # What was known before the gate began does not keep the other checks from their evidence.
+    waits = pending and not at_deadline and all(item.known_before for item in stopping)
+    if stopping and not waits:
         return _ended(Decision.HOLD, stopping, open_, contract)
     waived = any(item.status is CheckStatus.WAIVED for item in judged)
     if not open_ and (waived or clock.now >= clock.duration):
         return _complete(judged, lenient=lenient)
-    at_deadline = clock.now >= clock.max_duration and (
-        clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window
-        or not any(item.status is CheckStatus.PENDING for item in open_)
-    )
     if open_ and at_deadline:
         if lenient:
             sentence = f"Completed without proof: {_list(open_)}."
@@ -236,7 +245,9 @@ def _way_out(because: list[_Judged], contract: GateContractSpec) -> str:
     reverts = breach and contract.hold.on_timeout is OnBreach.ROLLBACK
     end = "it is rolled back" if reverts else "it stays held"
     sampled = all(item.check.oracle_kind is OracleKind.SAMPLED and item.status in _FINAL for item in because)
-    more = "the order MoreSamples adds samples" if sampled else "a Retry gathers more evidence for this step"
+    more = "a Retry gathers more evidence for this step"
+    if sampled:
+        more = "more samples come by the order MoreSamples alone"
     retry = "" if breach else f", {more}"
     ways = f"A person's approval promotes it, a rejection rolls it back{retry}"
     return f"{ways}; without either within {wait}, {end}."
