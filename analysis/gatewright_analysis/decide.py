@@ -22,6 +22,7 @@ _SATISFIED = {
     Require.PASS: (CheckStatus.PASS, CheckStatus.WAIVED),
     Require.NO_BREACH: (CheckStatus.PASS, CheckStatus.NOT_PROVEN, CheckStatus.WAIVED),
 }
+_FINAL = (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)
 _PROVES = (CheckStatus.PASS, CheckStatus.WAIVED)
 _SEVERITY = (
     Reason.TOTAL_FAILURE,
@@ -73,6 +74,12 @@ class _Judged:
         return Reason.NO_DATA.value if self.result is None else self.result.reason
 
     @property
+    def known_before(self) -> bool:
+        """Its result was there before this gate looked at anything."""
+        found = self.result
+        return found is not None and (bool(found.cached_from) or found.reason == Reason.SAMPLES_EXHAUSTED)
+
+    @property
     def sentence(self) -> str:
         said = "it was not judged" if self.result is None else self.result.message.rstrip(".")
         return f"{self.check.id}: {said}"
@@ -95,9 +102,10 @@ def decide(
     `drifted` says what of the world has changed since the attempt began, `world_unknown` why that is not known.
 
     A proven breach of a check that may roll back: ROLLBACK, at any time. A world that drifted, any other
-    proven failure, or a planned look that is spent: HOLD, as soon as it is known. Every check satisfied,
-    `duration` over, and the world known to be the same: PROMOTE. Else, at the deadline: HOLD; else wait. With
-    `on_inconclusive` Complete (a bake), evidence that never came ends in PROMOTE: its absence reverts nothing.
+    proven failure, or a planned look that is spent: HOLD, as soon as it is known; where a check's was known
+    before the gate began, once no other check waits for evidence. Every check satisfied, `duration` over, and
+    the world known to be the same: PROMOTE. Else, at the deadline: HOLD; else wait. With `on_inconclusive`
+    Complete (a bake), evidence that never came ends in PROMOTE: its absence reverts nothing.
 
     Raises ValueError for results of a check that is not expected here, or two of one check.
     """
@@ -109,21 +117,22 @@ def decide(
         # No check is to blame, so there is none that an approval could waive: a Retry judges in the world as it is.
         return Outcome(Decision.HOLD, Reason.WORLD_DRIFTED, (), clip(drifted))
     open_ = [item for item in judged if not item.satisfied]
-    final = [item for item in open_ if item.status in (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)]
+    final = [item for item in open_ if item.status in _FINAL]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
     stopping = [item for item in final if not (lenient and item.reason == Reason.LOW_TRAFFIC)]
-    if stopping:
+    pending = any(item.status is CheckStatus.PENDING for item in open_)
+    late = clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window
+    at_deadline = clock.now >= clock.max_duration and (late or not pending)
+    # What was known before the gate began does not keep the other checks from their evidence.
+    waits = pending and not at_deadline and all(item.known_before for item in stopping)
+    if stopping and not waits:
         return _ended(Decision.HOLD, stopping, open_, contract)
     waived = any(item.status is CheckStatus.WAIVED for item in judged)
-    late = clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window
     if not open_ and (waived or clock.now >= clock.duration):
         complete = _complete(judged, lenient=lenient)
         if world_unknown is None or complete.decision is not Decision.PROMOTE:
             return complete
         return _unknown_world(judged, world_unknown, late=late, lenient=lenient)
-    at_deadline = clock.now >= clock.max_duration and (
-        late or not any(item.status is CheckStatus.PENDING for item in open_)
-    )
     if open_ and at_deadline:
         if lenient:
             sentence = f"Completed without proof: {_list(open_)}."
@@ -260,7 +269,11 @@ def _way_out(because: list[_Judged], contract: GateContractSpec) -> str:
     breach = any(item.result is not None and item.result.breach for item in because)
     reverts = breach and contract.hold.on_timeout is OnBreach.ROLLBACK
     end = "it is rolled back" if reverts else "it stays held"
-    retry = "" if breach else ", a Retry gathers more evidence for this step"
+    sampled = all(item.check.oracle_kind is OracleKind.SAMPLED and item.status in _FINAL for item in because)
+    more = "a Retry gathers more evidence for this step"
+    if sampled:
+        more = "more samples come by the order MoreSamples alone"
+    retry = "" if breach else f", {more}"
     ways = f"A person's approval promotes it, a rejection rolls it back{retry}"
     return f"{ways}; without either within {wait}, {end}."
 

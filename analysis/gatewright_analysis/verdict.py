@@ -173,6 +173,10 @@ class Change(Model):
     """Digest of what the version runs with."""
     artifact_digest: Digest | None = None
     """Digest over the image digests of all containers: what is judged, whatever it is called."""
+    config_digest: Digest | None = None
+    """Digest of what the template tells the containers besides: commands, environment, mounts."""
+    surroundings: Digest | None = None
+    """Digest of the world without the version's own images: what models and judges said of themselves."""
 
 
 class Verdict(Model):

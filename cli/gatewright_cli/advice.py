@@ -16,6 +16,7 @@ BY_REASON = {
     "PodsUnschedulable": "room in the cluster or the quota for the canary's pods",
     "ImageTrouble": "an image that the nodes can pull",
     "SharedOutage": "stable has to recover: it fails as well, so nothing is proven about the canary",
+    "SamplesExhausted": "a release that is completed, or a person's retry: both open another three artifacts",
     "DriftedTail": "a run whose last windows are as good as its first",
     "ScrapeGap": "a run without gaps between scrapes",
     "MissingTooMany": "a run in which fewer windows are missing",

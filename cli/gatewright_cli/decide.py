@@ -1,4 +1,4 @@
-"""`approve`, `reject`, `request-changes`, `abort`, `retry`: a person's word, as an object of its own."""
+"""`approve`, `reject`, `request-changes`, `abort`, `retry`, `more-samples`: a person's word, as an object of its own."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ REASON_LONGEST = 1024
 ANSWER_POLL_SECONDS = 0.3
 EFFECT_SECONDS = 3.0
 REVIEWS = {"approve": "Approve", "reject": "Reject", "request-changes": "RequestChanges"}
-ORDERS = {"abort": "Abort", "retry": "Retry"}
+ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples"}
 _ABORTABLE = frozenset(("Progressing", "Paused", "Held", "Promoting", "Baking"))
 
 
@@ -112,12 +112,16 @@ def order_of(view: View, me: User, word: Word, repeated: str) -> Object:
 
 
 def order_revision(view: View, verb: str, repeated: str) -> str:
-    """Abort is about the revision on its way; Retry about the one that is held, else the one that was refused."""
+    """Abort is about the revision on its way; Retry about the one that is held, else the one that was refused; more
+    samples about the one that is held."""
     status = view.status
     canary = str((status.get("canary") or {}).get("revision") or "")
     if verb == "abort":
         revision = canary or (status.get("observedRevision") if view.phase in _ABORTABLE else "")
         missing = "has no release on its way, so there is nothing to abort"
+    elif verb == "more-samples":
+        revision = canary if view.phase == "Held" else ""
+        missing = "is not held, so there is no gate to which samples could be added"
     else:
         rejected = (status.get("rejected") or {}).get("revision")
         revision = canary if view.phase == "Held" else rejected

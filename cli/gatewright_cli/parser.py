@@ -115,7 +115,16 @@ def gate_parser() -> Parser:
         "retry",
         "try a refused revision again, or a held gate",
         "Writes a GateOrder: a revision that was refused starts again from its first step; one that is held is\n"
-        "judged again at its gate. Needs the verb `operate` on the Rollout.",
+        "judged again at its gate. Sampled checks that were judged on this artifact keep their answer. Needs\n"
+        "the verb `operate` on the Rollout.",
+    )
+    _decision(
+        commands,
+        "more-samples",
+        "judge a held gate again with more samples",
+        "Writes a GateOrder: the held gate is judged again, and sampled checks that did not pass go on from the\n"
+        "samples that they have had. Two times at most for one artifact. Needs the verb `operate` on the Rollout.",
+        example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
 
     ledger = commands.add_parser(

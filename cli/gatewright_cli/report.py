@@ -59,6 +59,8 @@ def summary(view: View) -> dict[str, Any]:
         "stable": status.get("stable"),
         "canary": status.get("canary"),
         "rejected": status.get("rejected"),
+        "attempts": status.get("attempts"),
+        "escalation": status.get("escalation"),
         "verdict": status.get("verdict"),
         "run": run_meta,
         "checks": view.checks,
@@ -86,6 +88,7 @@ def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") 
         ["weight", _weight(status)],
         ["steps", _steps(view, style)],
         ["verdict", _verdict(view, now, style)],
+        ["attempts", _attempts(status)],
     ]
     lines += table([[style.paint(title, "dim"), text] for title, text in facts if text], "  ")
     lines += _run(view, now, style)
@@ -114,6 +117,12 @@ def _revisions(status: Object) -> list[list[str]]:
     if canary:
         rows.append(["canary", f"{named(canary)}, started by {clean(proven(canary.get('initiator')))}"])
     return rows
+
+
+def _attempts(status: Object) -> str:
+    """Nothing while the last release stayed."""
+    used, budget = ((status.get("attempts") or {}).get(key, 0) for key in ("used", "budget"))
+    return f"{used} of {budget} revisions in a row were tried and did not stay" if used else ""
 
 
 def _weight(status: Object) -> str:

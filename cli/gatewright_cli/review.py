@@ -116,7 +116,7 @@ def as_json(case: Case) -> dict[str, Any]:
         "hold": hold,
         "initiator": proven(hold.get("initiator")),
         "attempt": view.status.get("attempt", 0),
-        "attempts": view.status.get("attempts", 0),
+        "attempts": view.status.get("attempts") or {},
         "earlierRuns": [_earlier(each) for each in earlier(case)],
         "blocking": [{**check, "wouldChange": advise(check)} for check in case.blocking],
         "checks": view.checks,
@@ -157,13 +157,19 @@ def _on_approval(case: Case) -> str:
 
 
 def commands(view: View, repeated: str) -> list[list[str]]:
-    """The three decisions, ready to paste but for the reason; each as [start, options], to be folded."""
+    """The decisions, ready to paste but for the reason; each as [start, options], to be folded."""
     tail = f"-n {shlex.quote(view.namespace)}{repeated}"
+    verbs = ["request-changes", "reject", *(["more-samples"] if _samples_may_come(view) else [])]
     return [
         [f"kubectl gate approve {view.name} {tail}", "--expires 24h --reason '…'"],
-        [f"kubectl gate request-changes {view.name} {tail}", "--reason '…'"],
-        [f"kubectl gate reject {view.name} {tail}", "--reason '…'"],
+        *([f"kubectl gate {verb} {view.name} {tail}", "--reason '…'"] for verb in verbs),
     ]
+
+
+def _samples_may_come(view: View) -> bool:
+    """The operator's verdict offers it: it knows how many attempts this artifact has had."""
+    verdict = ((view.run or {}).get("status") or {}).get("verdict") or {}
+    return any(" more-samples " in str(said) for said in verdict.get("nextActions") or ())
 
 
 def render(case: Case, now: datetime, style: Style = PLAIN, repeated: str = "") -> list[str]:
@@ -191,9 +197,9 @@ def _render(case: Case, now: datetime, style: Style, repeated: str, room: int) -
         *table([[style.paint(title, "dim"), text] for title, text in _facts(case, now)], "  ", columns=WIDTH),
     ]
     lines += ["", style.paint("What blocks", "bold"), *_blocking(case, style, room)]
-    if room and not hold.get("breach"):
-        retry = f"kubectl gate retry {view.name} -n {view.namespace}{repeated} --reason '…'"
-        lines += [line for line in (f"  Or judge it again at this gate: {retry}",) if len(line) <= WIDTH]
+    if room and not hold.get("breach") and not _samples_may_come(view):
+        again = f"kubectl gate retry {view.name} -n {view.namespace}{repeated} --reason '…'"
+        lines += [line for line in (f"  Or judge it again at this gate: {again}",) if len(line) <= WIDTH]
     lines += ["", style.paint("What approving means", "bold"), *_approving(case, room)]
     lines += ["", style.paint("Decide", "bold")]
     for start, options in commands(view, repeated):

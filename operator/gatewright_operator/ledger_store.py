@@ -7,6 +7,7 @@ from typing import Any
 from gatewright_analysis.kinds.rollout import LedgerStatus
 from gatewright_analysis.ledger import (
     Actor,
+    Draws,
     EntryKey,
     EntryKind,
     Head,
@@ -85,6 +86,11 @@ class LedgerStore:
         )
         body = next(found, None)
         return None if body is None else dict(body)
+
+    def draws(self, namespace: str, rollout: str) -> Draws:
+        """What sampled checks have come to, as far as the ledger was read."""
+        held = self._held.get((namespace, rollout))
+        return Draws() if held is None else held.memory.draws
 
     async def append(self, world: World, action: AppendLedger) -> None:
         """Raises Conflict when somebody else wrote (plan again), ApiError when it can't be written, LedgerBroken (a ValueError)."""

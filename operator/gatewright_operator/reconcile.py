@@ -60,6 +60,7 @@ class Reconciler:
         self._applier = Applier(api, cache, self._ledger, recorder)
         self._ticker = ticker
         ticker.contract_by_digest = self._observer.contracts.by_digest
+        ticker.draws = self._ledger.draws
 
     async def __call__(self, key: Key) -> float | None:
         """Seconds until the key is due again, None when only an event makes it so."""

@@ -1,7 +1,7 @@
 """What one run has seen so far: a feed for each check."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
 from typing import Any, Self
 
@@ -9,16 +9,17 @@ from gatewright_analysis.evidence.model import Clock
 from gatewright_analysis.evidence.question import Question
 from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.run import GateRun
-from gatewright_analysis.task import CheckTask, Prior
+from gatewright_analysis.ledger import Drawn, Draws
+from gatewright_analysis.recall import cached, drawn, more_may_come, standing
+from gatewright_analysis.task import CheckTask
 from gatewright_analysis.verdict import CheckResult
 from gatewright_analysis.world import WorldSeen
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
-from gatewright_operator.evidence_store import windows_of
 from gatewright_operator.feeds.base import Desk, Feed
 from gatewright_operator.feeds.make import feed_of
 from gatewright_operator.plan.snapshot import PinnedContract
-from gatewright_operator.resources import CONFIGMAPS, GATE_RUNS
+from gatewright_operator.pooling import Stored
 from gatewright_operator.sources import Sources
 
 Json = dict[str, Any]
@@ -30,9 +31,11 @@ CATCH_UP_SECONDS = 0.25
 class RunState:
     """Kept between looks in memory only."""
 
-    def __init__(self, desk: Desk, feeds: list[Feed]) -> None:
+    def __init__(self, desk: Desk, feeds: list[Feed], drawn: Mapping[str, Drawn]) -> None:
         self._desk = desk
         self._feeds = feeds
+        self._drawn = drawn
+        """What other runs have drawn, by id of the check."""
         self.run = desk.run
         self.contract = desk.contract
         pinned = {one.name for one in desk.run.spec.fingerprints}
@@ -40,32 +43,52 @@ class RunState:
 
     @classmethod
     async def begin(
-        cls, *, api: Api, cache: Cache, sources: Sources, run: GateRun, contract: PinnedContract
+        cls,
+        *,
+        api: Api,
+        cache: Cache,
+        sources: Sources,
+        run: GateRun,
+        contract: PinnedContract,
+        draws: Draws,
     ) -> Self:
-        """A run at its first look, or after a restart: evidence of earlier attempts is read once, its own is asked for again."""
+        """A run at its first look, or after a restart: evidence of earlier attempts is read once, its own is asked for
+        again. `draws`: what the ledger remembers; a check that was judged already is not judged anew."""
         desk = Desk(api, cache, sources, run, contract)
-        namespace = run.metadata.namespace
-        stored = [await _stored_evidence(api, cache, namespace, name) for name in run.spec.pooled_from]
-        earlier = [await _stored_evidence(api, cache, namespace, name) for name in run.spec.earlier_runs]
+        spec, namespace, name = run.spec, run.metadata.namespace, run.metadata.name
+        stored = await Stored.read(api, cache, namespace, spec.pooled_from)
+        earlier = await Stored.read(api, cache, namespace, spec.earlier_runs)
         by_id = {c.id: c for c in contract.spec.checks}
-        feeds = []
-        for check_id in run.spec.checks:
-            check = by_id[check_id]
-            entry = check.evidence_at(run.spec.stage)
+        feeds, before = [], dict[str, Drawn]()
+        for check in (by_id[check_id] for check_id in spec.checks):
+            entry = check.evidence_at(spec.stage)
             if entry is None:
                 continue
+            known = standing(check, contract.spec, spec, draws, run=name)
+            prior = stored.attempts(spec, check.id)
+            found = drawn(check, spec, draws, but=name)
+            if found is not None:
+                before[check.id] = found
+                more = stored.draws(spec, check.id, found) if known is None else ()
+                # Samples can't be added to what is lost: then the old answer stands.
+                known, prior = (cached(check, spec, found), ()) if more is None else (known, more)
             task = CheckTask(
                 check=check,
                 contract=contract.spec,
-                stage=run.spec.stage,
-                e_processes=run.spec.e_processes,
-                has_stable=run.spec.stable is not None,
-                prior=tuple(_prior(m, check_id) for m in stored if m is not None),
-                earlier=tuple(w for m in earlier if m is not None for w in windows_of(m[1], check_id)),
-                last_gate=run.spec.last_gate,
+                stage=spec.stage,
+                e_processes=spec.e_processes,
+                has_stable=spec.stable is not None,
+                prior=prior,
+                earlier=earlier.windows(check.id),
+                last_gate=spec.last_gate,
+                cached=known,
             )
             feeds.append(feed_of(desk, check, entry, task))
-        return cls(desk, feeds)
+        return cls(desk, feeds, before)
+
+    def more_samples_may_come(self, result: CheckResult) -> bool:
+        """A person may order more samples of this check after this run."""
+        return more_may_come(result, self._drawn.get(result.id))
 
     def clock(self, now: datetime) -> Clock:
         return self._desk.clock(now)
@@ -127,20 +150,3 @@ class RunState:
             world_unknown=world.unknown,
             checks={feed.check.id: feed.record(now) for feed in self._feeds},
         )
-
-
-async def _stored_evidence(api: Api, cache: Cache, namespace: str, run: str) -> tuple[Json, Json] | None:
-    """(GateRun, evidence ConfigMap) of an earlier run; None where it left no evidence."""
-    raw = cache.get(GATE_RUNS, namespace, run)
-    reference = ((raw or {}).get("status") or {}).get("evidence")
-    if raw is None or reference is None:
-        return None
-    stored = await api.get(CONFIGMAPS, namespace, reference["configMap"])
-    return None if stored is None else (raw, stored)
-
-
-def _prior(stored: tuple[Json, Json], check: str) -> Prior:
-    run, evidence = stored
-    results = run["status"]["verdict"].get("checks", ())
-    used = any(r["id"] == check and (r.get("statistics") or {}).get("ticketUsed", False) for r in results)
-    return Prior(windows=windows_of(evidence, check), ticket_used=used)

@@ -15,6 +15,7 @@ from gatewright_analysis.decide import decide
 from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun, RunPhase
+from gatewright_analysis.ledger import Draws
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import CheckResult, Decision, Verdict
 from gatewright_operator.api import Api
@@ -44,6 +45,10 @@ def _no_contract(namespace: str, rollout: str, digest: str) -> PinnedContract | 
     return None
 
 
+def _no_draws(namespace: str, rollout: str) -> Draws:
+    return Draws()
+
+
 class RunTicker:
     """All runs of one operator process."""
 
@@ -59,6 +64,7 @@ class RunTicker:
         self.watch = WorldWatch(self._sources)
         self._states: dict[Key, RunState] = {}
         self.contract_by_digest: Callable[[str, str, str], PinnedContract | None] = _no_contract
+        self.draws: Callable[[str, str], Draws] = _no_draws
 
     def forget(self, key: Key) -> None:
         state = self._states.pop(key, None)
@@ -126,7 +132,12 @@ class RunTicker:
             log.warning("the pinned contract is not in the ledger yet", extra={"run": run.metadata.name})
             return None
         return await RunState.begin(
-            api=self._api, cache=self._cache, sources=self._sources, run=run, contract=contract
+            api=self._api,
+            cache=self._cache,
+            sources=self._sources,
+            run=run,
+            contract=contract,
+            draws=self.draws(key.namespace, run.spec.rollout),
         )
 
     def _pinned(self, namespace: str, run: GateRun) -> PinnedContract | None:

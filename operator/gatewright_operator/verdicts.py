@@ -5,7 +5,7 @@ from datetime import datetime
 from gatewright_analysis.decide import Outcome
 from gatewright_analysis.kinds.contract import Tier
 from gatewright_analysis.kinds.run import GateRun
-from gatewright_analysis.ledger import artifact_digest
+from gatewright_analysis.recall import judged_artifact, surroundings
 from gatewright_analysis.verdict import Change, CheckResult, Decision, Verdict
 from gatewright_operator.run_state import RunState
 
@@ -33,17 +33,25 @@ def verdict_of(
             contract_version=f"{spec.contract}@{spec.contract_generation}",
             contract_digest=spec.contract_digest,
             world_snapshot=spec.world_snapshot,
-            artifact_digest=artifact_digest((i.container, i.digest or i.image) for i in spec.images),
+            artifact_digest=judged_artifact(spec),
+            config_digest=spec.config_digest,
+            surroundings=surroundings(spec),
         ),
         blocking=outcome.blocking,
         checks=tuple(r.model_copy(update={"producer": state.producer(r.id)}) for r in results),
-        next_actions=_next_actions(outcome, spec.rollout, run.metadata.namespace),
+        next_actions=_next_actions(
+            outcome,
+            spec.rollout,
+            run.metadata.namespace,
+            more=any(state.more_samples_may_come(r) for r in results if r.id in outcome.blocking),
+        ),
         reason=outcome.reason,
         message=outcome.message,
     )
 
 
-def _next_actions(outcome: Outcome, rollout: str, namespace: str) -> tuple[str, ...]:
+def _next_actions(outcome: Outcome, rollout: str, namespace: str, *, more: bool) -> tuple[str, ...]:
+    """Commands for a person; `more`: samples may be added to those that were spent."""
     gate = f"kubectl gate {{}} {rollout} -n {namespace}"
     match outcome.decision:
         case None:
@@ -55,7 +63,7 @@ def _next_actions(outcome: Outcome, rollout: str, namespace: str) -> tuple[str, 
                 gate.format("review"),
                 *approve,
                 gate.format("reject") + " --reason '…'",
-                gate.format("retry") + " --reason '…'",
+                gate.format("more-samples" if more else "retry") + " --reason '…'",
             )
         case Decision.ROLLBACK:
             return (gate.format("status"), gate.format("retry") + " --reason '…'")

@@ -10,6 +10,7 @@ from typing import Any
 
 import rfc8785
 
+from gatewright_analysis.ledger import config_digest
 from gatewright_analysis.names import (
     CHANGED_BY,
     DECISION,
@@ -41,6 +42,11 @@ def template_of(obj: Json) -> Json:
 def revision_of(obj: Json) -> str:
     """A version's name: the first 10 hex digits of the sha256 of its canonical template."""
     return hashlib.sha256(rfc8785.dumps(template_of(obj))).hexdigest()[:10]
+
+
+def config_of(template: Json) -> str:
+    """Digest of what a template tells its containers besides their images."""
+    return config_digest(template["spec"])
 
 
 def images_of(template: Json) -> tuple[str, ...]:

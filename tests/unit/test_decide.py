@@ -294,3 +294,26 @@ class TestWorld:
         assert decided(good(), 1200, **options).decision is None
         outcome = decided(good(), 1260, **options)
         assert (outcome.decision, outcome.reason) == (Decision.PROMOTE, Reason.NOT_PROVEN)
+
+
+class TestKnownBefore:
+    """What the ledger knew before the gate began stops it, but keeps no other check from its evidence."""
+
+    CACHED = result("answers", "below_threshold", Reason.BELOW_THRESHOLD, cached_from="run-1")
+
+    def test_it_holds_once_nothing_else_waits(self) -> None:
+        collecting = result("slow", "pending", Reason.COLLECTING)
+        early = good(answers=self.CACHED, slow=collecting)
+        assert decided(early, 30).decision is None
+        assert decided(early, 1260).decision is Decision.HOLD
+        done = decided(good(answers=self.CACHED))
+        assert (done.decision, done.blocking) == (Decision.HOLD, ("answers",))
+        assert "the order MoreSamples" in done.message
+
+    def test_what_fails_now_is_not_waited_with(self) -> None:
+        fresh = result("answers", "below_threshold", Reason.BELOW_THRESHOLD)
+        collecting = result("slow", "pending", Reason.COLLECTING)
+        assert decided(good(answers=fresh, slow=collecting), 30).decision is Decision.HOLD
+
+    def test_a_breach_rolls_back_all_the_same(self) -> None:
+        assert decided(good(answers=self.CACHED, errors=breach("errors")), 30).decision is Decision.ROLLBACK

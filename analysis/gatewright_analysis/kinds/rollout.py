@@ -17,8 +17,10 @@ from gatewright_analysis.kinds.base import (
 )
 from gatewright_analysis.kinds.status import (
     AfterBack,
+    AttemptsStatus,
     BackStatus,
     CanaryStatus,
+    EscalationStatus,
     HoldStatus,
     LedgerStatus,
     Originals,
@@ -310,10 +312,12 @@ class Rollout(Model):
 
 __all__ = [
     "AfterBack",
+    "AttemptsStatus",
     "BackStatus",
     "Bake",
     "CanaryStatus",
     "ContractRef",
+    "EscalationStatus",
     "Gate",
     "GatewayAPITraffic",
     "HoldStatus",

@@ -110,6 +110,8 @@ class GateRunSpec(Model):
     """Digest of what the version runs with: the image digests of its containers, and `fingerprints`."""
     images: Annotated[tuple[ImageRef, ...], Field(max_length=64)] = ()
     """Images of the version's containers."""
+    config_digest: Digest | None = None
+    """Digest of what the template tells the containers besides: commands, environment, mounts."""
     initiator: Annotated[str, Field(max_length=253)] = ""
     """Who started the change; empty when unproven."""
     checks: Annotated[tuple[Label, ...], Field(min_length=1, max_length=64)]
@@ -123,7 +125,8 @@ class GateRunSpec(Model):
     e_processes: Annotated[int, Field(ge=1)]
     """m of statistics.md R2: rollback-capable checks × gates × routes of the whole rollout."""
     pooled_from: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
-    """Earlier runs of this step and revision whose evidence this one goes on with."""
+    """Earlier runs of this step and revision whose evidence this one goes on with; with moreSamples also those that
+    sampled checks of this artifact were judged in, for these checks alone."""
     earlier_runs: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
     """Runs of earlier steps of this revision, whose events a check with `pool: Rollout` adds up."""
     last_gate: bool = True

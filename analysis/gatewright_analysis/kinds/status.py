@@ -154,6 +154,27 @@ class VerdictSummary(Model):
     """When the verdict was given."""
 
 
+class AttemptsStatus(Model):
+    """How many revisions in a row were tried, and how many may be (attempts.budget of the contract)."""
+
+    used: int = 0
+    """Different revisions that were tried since one was promoted to the end or a person ordered a Retry; the one on
+    its way is not counted."""
+    budget: int = 0
+    """So many may be tried before a person has to order a Retry; 0 while the contract can't be read."""
+
+
+class EscalationStatus(Model):
+    """What only a person can end."""
+
+    opened_at: Timestamp
+    """Since when a person is asked for."""
+    cause: Annotated[str, Field(max_length=63)]
+    """One word for programs: why."""
+    resolution: Text = ""
+    """What ended it, in one sentence; empty while it is open."""
+
+
 class LedgerStatus(Model):
     """The ledger's head: segment, sequence number and hash of the last entry."""
 
@@ -215,8 +236,10 @@ class RolloutStatus(Model):
     """Why traffic goes, or went, back."""
     ledger: LedgerStatus = LedgerStatus()
     """Head of the ledger."""
-    attempts: int = 0
-    """Attempts of the present revision."""
+    attempts: AttemptsStatus = AttemptsStatus()
+    """Revisions that were tried in a row, and how many may be."""
+    escalation: EscalationStatus | None = None
+    """What only a person can end, and what became of it."""
     guard: Annotated[str, Field(max_length=16)] = ""
     """How a new version is kept from the pods: Admission."""
     observed_workload_generation: int = 0

@@ -7,6 +7,7 @@ from gatewright_analysis.ledger.canonical import (
     artifact_digest,
     canonical,
     canonical_contract,
+    config_digest,
     digest_of_bytes,
     digest_of_json,
     evidence_digest,
@@ -21,6 +22,16 @@ from gatewright_analysis.ledger.chain import (
     segment_index,
     segment_name,
 )
+from gatewright_analysis.ledger.draws import (
+    MOST_DRAWS,
+    Draw,
+    DrawKey,
+    Drawn,
+    Draws,
+    FamilyKey,
+    artifact_of,
+    draw_key,
+)
 from gatewright_analysis.ledger.entry import (
     GENESIS,
     Actor,
@@ -32,26 +43,34 @@ from gatewright_analysis.ledger.entry import (
     NewEntry,
     UnboundVerdict,
 )
+from gatewright_analysis.ledger.lineage import Lineage
 from gatewright_analysis.ledger.memory import LedgerMemory, OpenRollout, Rejection, Waiver, fold
 from gatewright_analysis.ledger.verify import Break, Head, VerifyResult, verify
 
 __all__ = [
     "GENESIS",
     "MAX_CONTRACT_BYTES",
+    "MOST_DRAWS",
     "Actor",
     "Appended",
     "Break",
     "CanonicalContract",
     "ContractTooLarge",
+    "Draw",
+    "DrawKey",
+    "Drawn",
+    "Draws",
     "Entry",
     "EntryKey",
     "EntryKind",
     "EntryTooLarge",
+    "FamilyKey",
     "Head",
     "Ledger",
     "LedgerBroken",
     "LedgerContentError",
     "LedgerMemory",
+    "Lineage",
     "NewEntry",
     "OpenRollout",
     "Rejection",
@@ -61,10 +80,13 @@ __all__ = [
     "Waiver",
     "Write",
     "artifact_digest",
+    "artifact_of",
     "canonical",
     "canonical_contract",
+    "config_digest",
     "digest_of_bytes",
     "digest_of_json",
+    "draw_key",
     "evidence_digest",
     "fold",
     "segment_index",

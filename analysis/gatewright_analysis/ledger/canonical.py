@@ -82,6 +82,20 @@ def artifact_digest(images: Iterable[tuple[str, str]]) -> str:
     return digest_of_json({"images": _sorted_images(images)})
 
 
+def config_digest(pod_spec: Mapping[str, Any]) -> str:
+    """Digest of what a pod template tells its containers besides their images: commands, arguments, environment, mounts.
+
+    Labels and annotations are no part of it: a restart by annotation is the same artifact.
+    """
+    told = {
+        key: [{k: v for k, v in item.items() if k != "image"} for item in value]
+        if key in ("containers", "initContainers")
+        else value
+        for key, value in pod_spec.items()
+    }
+    return digest_of_json(told)
+
+
 def world_snapshot(images: Iterable[tuple[str, str]], fingerprints: Iterable[tuple[str, str]] = ()) -> str:
     """Digest of what a version runs with: its images, and (name, value) of each model and judge.
 

@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from gatewright_analysis.kinds.base import Model
-from gatewright_analysis.kinds.contract import GateContractSpec
+from gatewright_analysis.kinds.contract import GateContractSpec, OracleKind
 from gatewright_analysis.kinds.review import GateReviewSpec, ReviewDecision
 from gatewright_analysis.kinds.rollout import AfterBack, CanaryStatus, Originals, StableStatus
+from gatewright_analysis.ledger.draws import Draws
 from gatewright_analysis.ledger.entry import Entry, EntryKey, EntryKind, LedgerContentError
+from gatewright_analysis.ledger.lineage import Lineage, followed
 from gatewright_analysis.verdict import Verdict
 
 M = TypeVar("M", bound=Model)
@@ -64,7 +66,7 @@ class Waiver:
 
 @dataclass(frozen=True, slots=True)
 class LedgerMemory:
-    """The ledger, folded. Of `attempts`: over all Rollouts of this name; the rest: of this one alone."""
+    """The ledger, folded. `attempts`, `draws` and `lineage`: over all Rollouts of this name; the rest: of this one alone."""
 
     keys: frozenset[EntryKey] = frozenset()
     attempts: Mapping[str, int] = field(default_factory=dict)
@@ -81,6 +83,17 @@ class LedgerMemory:
     waivers: tuple[Waiver, ...] = ()
     verdict: Verdict | None = None
     """The last one."""
+    more_samples: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """By revision: the step at which a person ordered more samples, and the attempt that was held then."""
+    draws: Draws = field(default_factory=Draws)
+    """What sampled checks have come to."""
+    lineage: Lineage = field(default_factory=Lineage)
+    """The revisions that were tried since one stayed."""
+
+    def more_samples_ordered(self, revision: str, step: str, attempt: int) -> bool:
+        """`attempt` at `step` goes on because a person ordered more samples."""
+        ordered = self.more_samples.get(revision)
+        return ordered is not None and ordered[0] == step and ordered[1] < attempt
 
 
 def fold(entries: Iterable[Entry], *, rollout_uid: str) -> LedgerMemory:
@@ -89,17 +102,38 @@ def fold(entries: Iterable[Entry], *, rollout_uid: str) -> LedgerMemory:
     Raises LedgerContentError for an entry of a known kind that can't be read.
     """
     memory, keys, attempts = LedgerMemory(), set[EntryKey](), dict[str, int]()
+    draws, lineage, sampled = Draws(), Lineage(), dict[str, Verdict]()
     for entry in entries:
+        lineage = followed(lineage, entry)
+        draws = _drawn(draws, entry, sampled)
         # Names of GateRuns hold the attempt: a Rollout made anew under the same name must not count from 1.
         attempts[entry.key.revision] = max(entry.key.attempt, attempts.get(entry.key.revision, 0))
         if entry.key.rollout_uid == rollout_uid:
             keys.add(entry.key)
             memory = _remember(memory, entry)
-    return replace(memory, keys=frozenset(keys), attempts=attempts)
+    return replace(memory, keys=frozenset(keys), attempts=attempts, draws=draws, lineage=lineage)
+
+
+def _drawn(draws: Draws, entry: Entry, sampled: dict[str, Verdict]) -> Draws:
+    """The draws after one more entry; `sampled` keeps each revision's last verdict with a sampled check."""
+    match entry.key.kind:
+        case EntryKind.VERDICT | EntryKind.BREACH:
+            # Most verdicts have no sampled check, and a ledger has many of them.
+            checks = _object(entry, "verdict").get("checks") or ()
+            if not any(c.get("oracleKind") == OracleKind.SAMPLED for c in checks if isinstance(c, Mapping)):
+                return draws
+            verdict = _read(entry, "verdict", Verdict)
+            sampled[entry.key.revision] = verdict
+            return draws.judged(verdict)
+        case EntryKind.COMPLETED:
+            return draws.completed()
+        case EntryKind.ORDER if _ordered(entry) == "Retry" and entry.key.revision in sampled:
+            return draws.reopened(sampled[entry.key.revision])
+        case _:
+            return draws
 
 
 def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
-    revision = entry.key.revision
     match entry.key.kind:
         case EntryKind.ADOPTED:
             return replace(memory, stable=_read(entry, "stable", StableStatus), open=None)
@@ -115,8 +149,7 @@ def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         case EntryKind.REVIEW:
             return _reviewed(memory, entry)
         case EntryKind.ORDER:
-            retried = _object(entry, "spec").get("order") == "Retry"
-            return replace(memory, rejected=_without(memory.rejected, revision)) if retried else memory
+            return _obeyed(memory, entry)
         case EntryKind.PROMOTED:
             return _opened(memory, entry, promoted=True)
         case EntryKind.BACK:
@@ -144,6 +177,23 @@ def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
             return memory
 
 
+def _obeyed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
+    revision, more = entry.key.revision, dict(memory.more_samples)
+    match _ordered(entry):
+        case "Retry":
+            more.pop(revision, None)
+            return replace(memory, rejected=_without(memory.rejected, revision), more_samples=more)
+        case "MoreSamples":
+            more[revision] = (entry.key.step, entry.key.attempt)
+            return replace(memory, more_samples=more)
+        case _:
+            return memory
+
+
+def _ordered(entry: Entry) -> str:
+    return str(_object(entry, "spec").get("order"))
+
+
 def _started(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
     stable = _read(entry, "stable", StableStatus)
     begun = OpenRollout(
@@ -154,7 +204,10 @@ def _started(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         originals=_read(entry, "originals", Originals),
         started_at=entry.at,
     )
-    return replace(memory, open=begun, stable=stable, rejected=_without(memory.rejected, entry.key.revision))
+    revision = entry.key.revision
+    more = {key: value for key, value in memory.more_samples.items() if key != revision}
+    rejected = _without(memory.rejected, revision)
+    return replace(memory, open=begun, stable=stable, rejected=rejected, more_samples=more)
 
 
 def _at_step(memory: LedgerMemory, entry: Entry) -> LedgerMemory:

@@ -4,6 +4,7 @@ from gatewright_analysis.kinds.base import Condition
 from gatewright_analysis.kinds.rollout import Phase, RolloutStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Plan
+from gatewright_operator.plan.budget import attempts
 from gatewright_operator.plan.snapshot import Snapshot
 
 _UNDER_WAY = {
@@ -64,7 +65,7 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
             "observed_generation": s.rollout.metadata.generation,
             "observed_workload_generation": deployment.generation if deployment else observed,
             "observed_revision": deployment.revision if deployment else status.observed_revision,
-            "attempts": status.attempt,
+            "attempts": attempts(s),
             "guard": "Admission",
         }
     )

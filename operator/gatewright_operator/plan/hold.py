@@ -12,6 +12,7 @@ from gatewright_operator.plan.holding import hold_without_verdict
 from gatewright_operator.plan.people import Heard, hear
 from gatewright_operator.plan.progress import interrupted, next_step
 from gatewright_operator.plan.restore import begin_restore
+from gatewright_operator.plan.samples import refusal_of_more_samples
 from gatewright_operator.plan.snapshot import Snapshot
 
 
@@ -26,7 +27,7 @@ def held(s: Snapshot) -> Plan:
         # Other evidence to decide about: whoever approved what was seen before has not approved this.
         hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted, breach=hold.breach)
         return d.again()
-    orders = (OrderKind.RETRY, OrderKind.ABORT)
+    orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT)
     heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)
     if heard is not None:
         return _obey(d, hold, heard)
@@ -56,7 +57,12 @@ def _obey(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
     assert heard.order is not None
     if heard.order.spec.order is OrderKind.ABORT:
         return _turn_back(d, hold, heard, Reason.ABORTED, f"{person} aborted {d.canary.revision}: {why}")
-    return _retry(d, hold, heard)
+    if heard.order.spec.order is OrderKind.MORE_SAMPLES:
+        if (refusal := refusal_of_more_samples(d, hold)) is not None:
+            heard.refuse(d, *refusal)
+            return d.again()
+        return _retry(d, hold, heard, "orders more samples at")
+    return _retry(d, hold, heard, "retries")
 
 
 def _approve(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
@@ -85,12 +91,12 @@ def _go_back(d: Draft, hold: HoldStatus, reason: Reason, message: str) -> Plan:
     return rolling_back(d.s, d)
 
 
-def _retry(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
+def _retry(d: Draft, hold: HoldStatus, heard: Heard, does: str) -> Plan:
     """The held step again, as a new attempt: from the weight that leads to it, with the evidence so far pooled."""
     d.record(heard.entry(d))
     attempt = max(d.status.attempt, d.s.memory.attempts.get(d.canary.revision, 0)) + 1
     where = "the bake" if hold.step == "bake" else d.step_name()
-    message = f"{heard.person} retries {where} of {d.canary.revision}, attempt {attempt}: {heard.why}"
+    message = f"{heard.person} {does} {where} of {d.canary.revision}, attempt {attempt}: {heard.why}"
     heard.accept(d, Reason.RETRIED, message)
     if hold.step == "bake":
         d.set(phase=Phase.BAKING, attempt=attempt, hold=None, run="", progress_at=d.now)

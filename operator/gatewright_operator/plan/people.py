@@ -99,7 +99,7 @@ def _word(waiting: Authorised) -> Reason:
             ReviewDecision.REJECT: Reason.REJECTED,
         }[waiting.review.spec.decision]
     assert waiting.order is not None
-    return {OrderKind.RETRY: Reason.RETRIED, OrderKind.ABORT: Reason.ABORTED}[waiting.order.spec.order]
+    return Reason.ABORTED if waiting.order.spec.order is OrderKind.ABORT else Reason.RETRIED
 
 
 def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
@@ -161,7 +161,7 @@ def _refusal_of_order(
 ) -> tuple[Reason, str] | None:
     spec = order.spec
     if spec.order not in kinds:
-        reason = Reason.NOTHING_TO_RETRY if spec.order is OrderKind.RETRY else Reason.NOTHING_TO_ABORT
+        reason = Reason.NOTHING_TO_ABORT if spec.order is OrderKind.ABORT else Reason.NOTHING_TO_RETRY
         return reason, f"{spec.order} means nothing while the rollout is {d.status.phase}."
     if revision is not None and spec.revision != revision:
         return (

@@ -305,6 +305,8 @@ def _gate(d: Draft, gate: Gate) -> Plan:
         )
         if waits is not None:
             return waits
+        # What the run takes from the ledger must stand there before it begins.
+        d.record()
         d.do(CreateRun(name, gate_spec(d, gate)))
         d.set(run=name)
         span = (

@@ -6,6 +6,7 @@ from gatewright_analysis.names import FINALIZER, GATED_LABEL, IN_FLIGHT, PINNED,
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import DeleteCanary, PatchDeployment, Plan, SetFinalizer
 from gatewright_operator.plan.adopt import UNWATCHED_PROBLEM_SECONDS, refuse
+from gatewright_operator.plan.budget import resolve, still_held, used_up
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.people import answer_late_ones, hear
@@ -56,8 +57,10 @@ def rolled_back(s: Snapshot) -> Plan:
             heard.accept(
                 d, Reason.RETRIED, f"{rejected.revision} is tried again, attempt {d.status.attempt}."
             )
+            resolve(d, f"{heard.person} ordered a Retry of {rejected.revision}: {heard.why}")
             return d.again()
         return started
+    still_held(d)
     _sweep(d)
     return d.done()
 
@@ -104,6 +107,7 @@ def _at_rest(d: Draft) -> Plan:
             f"The template is that of stable {d.stable.revision} again; the guard is released, no pod was touched.",
         )
         return d.again()
+    resolve(d, f"The template is that of stable {d.stable.revision} again.")
     d.set(phase=Phase.IDLE)
     _sweep(d)
     if not deployment.gated:
@@ -152,7 +156,7 @@ def _new_template(d: Draft) -> Plan:
             warning=True,
         )
         return d.again()
-    return start(d)
+    return used_up(d) or start(d)
 
 
 def _workload_gone(d: Draft) -> Plan:

@@ -1,14 +1,21 @@
 """From a step to the GateRun that judges it: what is judged, by what, and when. Pure."""
 
-from gatewright_analysis.kinds.contract import Check, GateContractSpec, Stage
+from collections.abc import Iterable
+
+from gatewright_analysis.kinds.contract import Check, GateContractSpec, Pool, Stage
 from gatewright_analysis.kinds.rollout import Gate, OnInconclusive, RolloutSpec
 from gatewright_analysis.kinds.run import ArmRef, GateRun, GateRunSpec, ImageRef, RunClock
 from gatewright_analysis.ledger import world_snapshot
 from gatewright_analysis.task import count_e_processes
 from gatewright_operator.plan.draft import PROPAGATION, Draft
 from gatewright_operator.plan.fingerprints import pins
+from gatewright_operator.plan.samples import pooled_for_samples
 from gatewright_operator.plan.snapshot import CanaryPods
-from gatewright_operator.workload import canary_name, pod_prefix
+from gatewright_operator.workload import canary_name, config_of, pod_prefix
+
+MOST_POOLED = 16
+MOST_EARLIER = 64
+"""As many runs as a GateRun can name; the newest count."""
 
 
 def run_name(d: Draft) -> str:
@@ -62,6 +69,49 @@ def e_processes(contract: GateContractSpec, spec: RolloutSpec) -> int:
     )
 
 
+def _attempts_before(d: Draft, world: str) -> tuple[str, ...]:
+    """Earlier runs of this step, revision and contract, oldest first."""
+    runs = ((name, d.s.runs.get(name)) for n in range(1, d.status.attempt) for name in (_name(d, n),))
+    return tuple(name for name, run in runs if run is not None and _same_release(d, run, world))[
+        -MOST_POOLED:
+    ]
+
+
+def _steps_before(d: Draft, world: str) -> tuple[str, ...]:
+    """Runs of earlier steps of this revision that left evidence, over all attempts, in the order of the steps."""
+    here = d.status.current_step
+    before = [
+        (int(run.spec.step), run.spec.attempt, name)
+        for name, run in d.s.runs.items()
+        if run.spec.stage is Stage.CANARY
+        and int(run.spec.step) < here
+        and run.status.evidence is not None
+        and _same_release(d, run, world)
+    ]
+    return tuple(name for _, _, name in sorted(before))[-MOST_EARLIER:]
+
+
+def _same_release(d: Draft, run: GateRun, world: str) -> bool:
+    """Evidence is pooled only where it was asked for in the same words, and seen in the same world."""
+    spec = run.spec
+    return (spec.rollout_uid, spec.revision, spec.contract_digest, spec.world_snapshot) == (
+        d.s.rollout.metadata.uid,
+        d.canary.revision,
+        d.canary.contract_digest,
+        world,
+    )
+
+
+def _is_last_gate(d: Draft, checks: Iterable[Check]) -> bool:
+    """No gate comes after this one before 100 %, at least for one of the checks that pool over the rollout: it has to
+    pass here. Where several do, the strictest counts."""
+    assert d.s.pinned is not None
+    later = [s.gate for s in d.spec.steps[d.status.current_step + 1 :] if s.gate is not None]
+    again = {c.id for gate in later for c in checks_at(d.s.pinned.spec, Stage.CANARY, gate.checks)}
+    pooled = [c.id for c in checks if c.pool is Pool.ROLLOUT]
+    return not later or any(id_ not in again for id_ in pooled)
+
+
 def _images(pods: CanaryPods) -> tuple[ImageRef, ...]:
     return tuple(ImageRef(container=c, image=i, digest=d) for c, i, d in pods.images)
 
@@ -80,36 +130,42 @@ def _spec(
 ) -> GateRunSpec:
     contract = d.s.pinned
     assert contract is not None
+    attempt, step, gated = d.status.attempt, d.step_key(), stage is Stage.CANARY
     bound_to = pins(d)
     snapshot = world_snapshot(
         ((i.container, i.digest or i.image) for i in images), ((f.name, f.value) for f in bound_to)
     )
-    # What was seen in another world is no evidence for this one.
-    before = (d.s.runs.get(_name(d, n)) for n in range(1, d.status.attempt))
-    earlier = tuple(r.metadata.name for r in before if r is not None and r.spec.world_snapshot == snapshot)
-    return GateRunSpec(
+    before = _attempts_before(d, snapshot)
+    pools = gated and any(c.pool is Pool.ROLLOUT for c in checks)
+    spec = GateRunSpec(
         rollout=d.s.rollout.metadata.name,
         rollout_uid=d.s.rollout.metadata.uid,
         revision=d.canary.revision,
-        step=d.step_key(),
+        step=step,
         weight=weight,
-        attempt=d.status.attempt,
+        attempt=attempt,
         stage=stage,
         contract=contract.name,
         contract_generation=contract.generation,
         contract_digest=contract.digest,
         world_snapshot=snapshot,
         images=images,
+        config_digest=config_of(d.s.deployment.template) if d.s.deployment is not None else None,
         initiator=d.canary.initiator,
         checks=tuple(c.id for c in checks),
         clock=clock,
         canary=canary,
         stable=stable,
         e_processes=e_processes(contract.spec, d.spec),
-        pooled_from=earlier,
+        pooled_from=before,
+        earlier_runs=_steps_before(d, snapshot) if pools else (),
+        last_gate=_is_last_gate(d, checks) if gated else True,
+        more_samples=d.s.memory.more_samples_ordered(d.canary.revision, step, attempt),
         fingerprints=bound_to,
         on_inconclusive=on_inconclusive,
     )
+    pooled = tuple(dict.fromkeys((*pooled_for_samples(d, spec), *before)))
+    return spec.model_copy(update={"pooled_from": pooled[-MOST_POOLED:]})
 
 
 def gate_spec(d: Draft, gate: Gate) -> GateRunSpec:
