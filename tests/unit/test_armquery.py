@@ -119,8 +119,7 @@ WORDS = st.sampled_from(
 def test_any_text_is_read_or_refused_and_what_is_read_has_the_arm_in_every_brace(query: str) -> None:
     try:
         read = parse_arm_query(query)
-    except ValueError as refused:
-        assert "can't be asked as a gauge" in str(refused)
+    except ValueError:
         return
     marked = read.render(Matcher("arm", "=", "here"))
     assert marked.count('arm="here"') == len(read.spots) == len(read.selectors) >= 1

@@ -244,7 +244,7 @@ def native(
 ) -> None:
     labels = {"namespace": NAMESPACE, "job": "pods", "instance": f"{pod}:8080", "pod": pod}
     buckets = [bucket(-INF, 0.5, fast, "[]"), bucket(0.5, INF, slow), *more]
-    used = tuple(own for own in buckets if own.count)
+    used = tuple(own for own in buckets if own.held)
     reader.put_histogram(NAME, labels, T0 + at, fast + slow + extra, *used)
 
 

@@ -223,8 +223,8 @@ class Collector:
             key = target_key(series, self._arms)
             self._targets.add(index, key, series, births.get(key.pod))
             if stream.part.tells_all:
-                newest = (*series.samples, *series.histograms)[-1].at
-                self._newest[stream.arm] = max(self._newest.get(stream.arm, self._start), newest)
+                times = [one.at for one in series.samples[-1:]] + [one.at for one in series.histograms[-1:]]
+                self._newest[stream.arm] = max(self._newest.get(stream.arm, self._start), *times)
         interval = self._grid.scrape_interval
         stream.answered = max(stream.answered, question.time)
         stream.final = max(stream.final, min(question.time, self._now - interval))

@@ -24,12 +24,12 @@ class NativeCount:
 
 def split(histogram: Histogram, le: float) -> NativeCount | Fault:
     """Observations at or below `le` seconds and all of them, or why they can't be told."""
-    total = read_count(histogram.count)
+    total = read_count(histogram.total)
     if isinstance(total, Fault):
         return total
     good = held = 0
     for bucket in histogram.buckets:
-        count = read_count(bucket.count)
+        count = read_count(bucket.held)
         if isinstance(count, Fault):
             return count
         held += count
@@ -55,15 +55,15 @@ def began_anew(before: NativeCount, now: NativeCount) -> bool:
     homes = {bucket[:4]: index for index, bucket in enumerate(now.buckets)}
     kept = [0.0] * len(now.buckets)
     for bucket in before.buckets:
-        if not bucket.count:
+        if not bucket.held:
             continue
         home = homes.get(bucket[:4])
         if home is None:
             home = next((i for i, wider in enumerate(now.buckets) if _inside(bucket, wider)), None)
         if home is None:
             return True
-        kept[home] += bucket.count
-    return any(bucket.count < least for bucket, least in zip(now.buckets, kept, strict=True))
+        kept[home] += bucket.held
+    return any(bucket.held < least for bucket, least in zip(now.buckets, kept, strict=True))
 
 
 def _reaches_down_to(bucket: Bucket, le: float) -> bool:

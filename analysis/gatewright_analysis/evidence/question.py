@@ -27,7 +27,7 @@ class Bucket(NamedTuple):
     high: float
     low_closed: bool
     high_closed: bool
-    count: float
+    held: float
     """Observations in this bucket alone."""
 
 
@@ -39,7 +39,7 @@ class Histogram(NamedTuple):
     """
 
     at: float
-    count: float
+    total: float
     buckets: tuple[Bucket, ...]
 
 

@@ -223,6 +223,6 @@ def _bucket(given: object) -> Bucket:
     if isinstance(ends, bool) or not isinstance(ends, int) or ends not in _CLOSED_ENDS:
         raise _Malformed
     low, high, count = (_number(text) for text in texts)
-    if not low <= high or math.isinf(low) and low == high:
+    if not low <= high or (math.isinf(low) and low == high):
         raise _Malformed
     return Bucket(low, high, *_CLOSED_ENDS[ends], count)

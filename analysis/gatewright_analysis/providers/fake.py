@@ -44,11 +44,11 @@ class FakeReader:
         self._samples.setdefault(key, {})[round(at, 3)] = value
 
     def put_histogram(
-        self, metric: str, labels: Mapping[str, str], at: float, count: float, *buckets: Bucket
+        self, metric: str, labels: Mapping[str, str], at: float, total: float, *buckets: Bucket
     ) -> None:
         """One scraped state of a native histogram."""
         key = labels_of({"__name__": metric, **labels})
-        self._histograms.setdefault(key, {})[round(at, 3)] = Histogram(at, count, buckets)
+        self._histograms.setdefault(key, {})[round(at, 3)] = Histogram(at, total, buckets)
 
     def read(self, question: Question) -> Answer:
         """See `MetricsReader.read`. Of functions it knows `count(last_over_time(SELECTOR[RANGE]))` alone."""
