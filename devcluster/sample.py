@@ -7,8 +7,10 @@ variable                default   meaning
 ``PORT``                8080      where it listens
 ``VERSION``             v1        shown in each answer's body and in its ``x-version`` header
 ``ERROR_RATE``          0         share of requests answered with 500
-``ERROR_PATTERN``       random    ``even``: exact shares, evenly spread, instead of drawn by chance
+``ERROR_PATTERN``       random    ``even``: exact shares, evenly spread, instead of drawn by chance;
+                                  ``bursts``: all of a quarter of a minute's errors come in one stretch
 ``ERROR_AFTER_SECONDS`` 0         no request fails before this time: a version that turns bad later
+``OUTAGE_FILE``         (none)    while a file of this name exists, every request fails: what all depend on
 ``SEED``                (none)    makes the chances repeatable
 ``LATENCY_MS``          0         mean time to answer; drawn from half to one and a half of it
 ``LATENCY_SLOW_RATE``   0         share of requests that take ``LATENCY_SLOW_MS`` (1000) instead
@@ -35,6 +37,7 @@ from collections.abc import Callable
 from devcluster.sample_http import EventLoop, HttpServer, Reply
 from devcluster.sample_metrics import VERDICTS, Metrics
 
+BURST_SECONDS = 15.0
 FINISH_SECONDS = 30.0
 LAST_WORDS_SECONDS = 0.1
 
@@ -64,9 +67,11 @@ def choice(name: str, default: str, *allowed: str) -> str:
 
 
 def chance(rate: float, pattern: str, generator: random.Random) -> Callable[[], bool]:
-    """A function that says yes in this share of its calls: by chance, or exactly and evenly spread."""
+    """A function that says yes in this share of its calls: by chance, exactly and evenly spread, or in bursts."""
     if pattern == "random":
         return lambda: generator.random() < rate
+    if pattern == "bursts":
+        return lambda: time.monotonic() % BURST_SECONDS < rate * BURST_SECONDS
     calls = 0
 
     def even() -> bool:
@@ -85,11 +90,12 @@ class Sample:
         """Read the environment. Raises BadSetting."""
         seed = os.environ.get("SEED")
         generator = random.Random(seed or None)
-        pattern = choice("ERROR_PATTERN", "random", "random", "even")
+        pattern = choice("ERROR_PATTERN", "random", "random", "even", "bursts")
         self._loop, self._draw = loop, generator.random
         self._version = os.environ.get("VERSION") or "v1"
         self._fails = chance(number("ERROR_RATE", 0, highest=1), pattern, generator)
         self._fails_from = time.monotonic() + number("ERROR_AFTER_SECONDS", 0)
+        self._outage = os.environ.get("OUTAGE_FILE", "")
         self._is_slow = chance(number("LATENCY_SLOW_RATE", 0, highest=1), pattern, generator)
         self._latency_seconds = number("LATENCY_MS", 0) / 1000
         self._slow_seconds = number("LATENCY_SLOW_MS", 1000) / 1000
@@ -131,7 +137,9 @@ class Sample:
 
     def _serve(self, path: str, reply: Reply) -> None:
         began = time.perf_counter()
-        code = 500 if time.monotonic() >= self._fails_from and self._fails() else 200
+        fails = time.monotonic() >= self._fails_from and self._fails()
+        fails = fails or (self._outage != "" and os.path.exists(self._outage))
+        code = 500 if fails else 200
         if self._passes is not None:
             self._metrics.verdict(VERDICTS[0] if self._passes() else VERDICTS[1])
 

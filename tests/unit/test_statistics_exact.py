@@ -79,6 +79,11 @@ def test_nothing_proves_nothing() -> None:
     assert not breach(0, 1000, 0.0)
 
 
+def test_a_tail_of_exactly_alpha_is_a_proof() -> None:
+    assert p_value_above(1, 1, 0.5) == 0.5
+    assert breach(1, 1, 0.5, alpha=0.5)
+
+
 def test_limits_at_the_edges_are_exact() -> None:
     assert breach(1, 1000, 0.0), "one bad event disproves a limit of none"
     assert not breach(1000, 1000, 1.0), "nothing is worse than all"
