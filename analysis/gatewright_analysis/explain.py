@@ -34,6 +34,8 @@ class Numbers:
     least: int
     """Below so many samples nothing can pass."""
     smallest_provable: float | None
+    objective: float | None = None
+    """Of a check of the burn rate: the share of good events that uses up the error budget once."""
 
 
 def check_sentence(numbers: Numbers, status: CheckStatus, reason: Reason, fault: Fault | None) -> str:
@@ -139,12 +141,24 @@ def _estimate(numbers: Numbers) -> str:
         return f"{text}, {statistics.missing:,} without a score" if statistics.missing else text
     edge = "at most" if numbers.states_bad_ratio else "at least"
     bound = f"{edge} {_share(numbers, 1 - statistics.lb)} by the bound"
-    text = f"{_of(numbers, statistics.s, statistics.f)} ({bound}, {_limit(numbers)})"
+    text = f"{_of(numbers, statistics.s, statistics.f)} ({bound}, {_limit(numbers)}){_burn(numbers)}"
     if statistics.clusters is not None and statistics.n_eff is not None:
         text += (
             f", repeats of {statistics.clusters:,} items that tell as much as {statistics.n_eff:,.0f} samples"
         )
     return f"{text}, {statistics.missing:,} without a verdict" if statistics.missing else text
+
+
+def _burn(numbers: Numbers) -> str:
+    """How fast the error budget goes, and how fast it may: `, which burns the error budget 3 times as fast as …`."""
+    if numbers.objective is None:
+        return ""
+    budget = 1 - numbers.objective
+    burnt = numbers.statistics.f / numbers.statistics.n / budget
+    return (
+        f", which burns the error budget {burnt:.3g} times as fast as the objective of {percent(numbers.objective)} "
+        f"allows (the limit is {numbers.limit / budget:.3g} times)"
+    )
 
 
 def _passed(numbers: Numbers) -> str:

@@ -5,16 +5,19 @@ The API server checks each object alone; this looks at contract, Rollout and Met
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NamedTuple
 
 from gatewright_analysis.evidence.lint import fingerprint_problem, source_problems, window_problem
 from gatewright_analysis.evidence.model import Fault
+from gatewright_analysis.evidence.windows import readings_apart
 from gatewright_analysis.kinds.contract import Check, GateContractSpec, OracleKind, Require, Stage
 from gatewright_analysis.kinds.rollout import RolloutSpec
 from gatewright_analysis.kinds.source import MetricSource
 from gatewright_analysis.ledger.canonical import ContractTooLarge, canonical_contract
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.statistics.wilson import least_samples
+from gatewright_analysis.task import Bounds
 
 MAX_REPLICAS_WEIGHT = 50
 """Beyond it the canary would need more pods than stable has: c / (N + c) with c ≤ N."""
@@ -30,11 +33,11 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """A place where checks judge: its name in sentences, its stage, its window, and the ids it names."""
+    """A place where checks judge: its name in sentences, its stage, its lengths in seconds, and the ids it names."""
 
     name: str
     stage: Stage
-    window_seconds: float
+    bounds: Bounds
     named: tuple[str, ...] = ()
 
 
@@ -55,6 +58,7 @@ def findings(
         *_weights(rollout),
         *(finding for gate in gates for finding in _judging(contract, gate)),
         *_samples(used),
+        *(finding for gate in gates for finding in _readings(contract, gate)),
         *_sources(used, sources, namespace_labels),
         *_fingerprints(contract, sources, namespace_labels),
         *(finding for gate in gates for finding in _windows(contract, gate, sources)),
@@ -85,11 +89,16 @@ def _gates(rollout: RolloutSpec) -> Iterator[_Gate]:
             yield _Gate(
                 f"the gate at step {number}",
                 Stage.CANARY,
-                step.gate.window.total_seconds(),
+                _bounds(step.gate.duration, step.gate.deadline, step.gate.window),
                 step.gate.checks,
             )
     if rollout.bake is not None:
-        yield _Gate("the bake", Stage.BAKE, rollout.bake.window.total_seconds())
+        bake = rollout.bake
+        yield _Gate("the bake", Stage.BAKE, _bounds(bake.duration, bake.duration, bake.window))
+
+
+def _bounds(duration: timedelta, deadline: timedelta, window: timedelta) -> Bounds:
+    return Bounds(duration.total_seconds(), deadline.total_seconds(), window.total_seconds())
 
 
 def _used(contract: GateContractSpec, gates: Iterable[_Gate]) -> tuple[Check, ...]:
@@ -156,14 +165,33 @@ def _judging(contract: GateContractSpec, gate: _Gate) -> Iterator[Finding]:
 
 def _samples(used: Iterable[Check]) -> Iterator[Finding]:
     for check in used:
-        if check.limit is None or check.planned_samples is None or check.require is not Require.PASS:
+        if check.planned_samples is None or check.require is not Require.PASS:
             continue
-        least = least_samples(check.limit.threshold)
-        if check.planned_samples < least:
+        for stage in (stage for entry in check.evidence for stage in entry.stages):
+            limit = check.limit_at(stage)
+            least = 0 if limit is None else least_samples(limit.threshold)
+            if limit is not None and check.planned_samples < least:
+                yield Finding(
+                    Reason.NEVER_PASSES,
+                    f"The check {check.id} plans {check.planned_samples} samples, and even if all of them were good they "
+                    f"could not prove {limit.threshold:.6g}: plan at least {least}, or lower the limit.",
+                )
+
+
+def _readings(contract: GateContractSpec, gate: _Gate) -> Iterator[Finding]:
+    for check in checks_of(contract, gate.stage, gate.named):
+        entry = check.evidence_at(gate.stage)
+        if entry is None or entry.value is None or check.require is not Require.PASS:
+            continue
+        spec = entry.value
+        apart = readings_apart(gate.bounds.window, spec.spacing.total_seconds())
+        most = gate.bounds.last_index // apart + 1
+        if most < spec.min_windows:
+            needed = ((spec.min_windows - 1) * apart + 1) * gate.bounds.window
             yield Finding(
                 Reason.NEVER_PASSES,
-                f"The check {check.id} plans {check.planned_samples} samples, and even if all of them were good they "
-                f"could not prove {check.limit.threshold:.6g}: plan at least {least}, or lower the limit.",
+                f"The check {check.id} needs {spec.min_windows} readings, and {gate.name} has time for {most}: watch "
+                f"for at least {needed:g}s (maxDuration of a gate, duration of the bake), or set minWindows or spacing lower.",
             )
 
 
@@ -188,11 +216,11 @@ def _windows(
     contract: GateContractSpec, gate: _Gate, sources: Mapping[str, MetricSource]
 ) -> Iterator[Finding]:
     for name in sorted(_source_names(checks_of(contract, gate.stage, gate.named), gate.stage)):
-        problem = window_problem(sources[name], gate.window_seconds) if name in sources else None
+        problem = window_problem(sources[name], gate.bounds.window) if name in sources else None
         if problem is not None:
             yield Finding(
                 problem.reason,
-                f"{_start(gate)} has windows of {gate.window_seconds:g} s, and the MetricSource {name} scrapes every "
+                f"{_start(gate)} has windows of {gate.bounds.window:g} s, and the MetricSource {name} scrapes every "
                 f"{_scrape_seconds(sources[name]):g} s: a window must hold two scrapes, so set window to at least "
                 f"{2 * _scrape_seconds(sources[name]):g}s.",
             )
@@ -204,7 +232,10 @@ def _total_failure(
     """No reason to refuse: the e-process still convicts, only later."""
     span = contract.total_failure.for_.total_seconds()
     deterministic = [check for check in used if check.oracle_kind is OracleKind.DETERMINISTIC]
-    for name in sorted(_source_names(deterministic, Stage.CANARY)):
+    counted = [
+        c for c in deterministic if (entry := c.evidence_at(Stage.CANARY)) is not None and entry.counted
+    ]
+    for name in sorted(_source_names(counted, Stage.CANARY)):
         needed = _SCRAPES_FOR_TOTAL_FAILURE * _scrape_seconds(sources[name]) if name in sources else 0.0
         if span < needed:
             yield Finding(

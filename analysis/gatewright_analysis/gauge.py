@@ -5,6 +5,7 @@ from typing import Final
 
 from gatewright_analysis import explain
 from gatewright_analysis.evidence.model import Clock, Fault, Tick, Window
+from gatewright_analysis.evidence.windows import reads_at
 from gatewright_analysis.facts import plain
 from gatewright_analysis.kinds.contract import OnBreach, Require
 from gatewright_analysis.kinds.evidence import ValueScope
@@ -14,15 +15,15 @@ from gatewright_analysis.task import Bounds, CheckTask
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Statistics
 
 _CONSECUTIVE: Final = 3
-_EDGE: Final = 1e-6
 
 
 class ValueMonitor:
     """Fold closed windows with `add`; read with `result`.
 
-    A reading counts when it is at least `spacing` after the one before it that counted. Breach: three consecutive
-    readings outside; one that is missing starts the count again, because absence proves nothing. Pass, at or after
-    `duration`: at least `minWindows` readings, the newest `minWindows` all inside, and no more than a fifth missing.
+    Readings are taken at windows that lie at least `spacing` apart (`reads_at`); what others say doesn't count. Breach:
+    three consecutive readings outside; one that is missing starts the count again, because absence proves nothing.
+    Pass, at or after `duration`: at least `minWindows` readings, the newest `minWindows` all inside, and no more than a
+    fifth missing.
     """
 
     def __init__(self, task: CheckTask, bounds: Bounds) -> None:
@@ -33,7 +34,6 @@ class ValueMonitor:
         self._bounds = bounds
         self._spec = entry.value
         self._next = 0
-        self._taken_at = -math.inf
         self._readings = 0
         self._missing = 0
         self._inside_in_a_row = 0
@@ -54,12 +54,12 @@ class ValueMonitor:
             raise ValueError(
                 f"window {window.index} comes after window {self._next - 1}: evidence is append-only"
             )
+        for index in range(self._next, window.index):
+            if self._reads_at(index):
+                self._miss(Fault(Reason.NO_DATA, f"window {index} was never read"))
         self._next = window.index + 1
-        end = self._bounds.end_of(window.index)
-        if end < self._taken_at + self._spec.spacing.total_seconds() - _EDGE:
-            return
-        self._taken_at = end
-        self._take(window)
+        if self._reads_at(window.index):
+            self._take(window)
         if window.index < self._bounds.first_pass_index or window.index > self._bounds.last_index:
             return
         if self._passed_at is None and self._inside_long_enough():
@@ -91,13 +91,19 @@ class ValueMonitor:
             }
         )
 
+    def _reads_at(self, index: int) -> bool:
+        return reads_at(index, self._bounds.window, self._spec.spacing.total_seconds())
+
+    def _miss(self, fault: Fault) -> None:
+        self._missing += 1
+        self._inside_in_a_row = 0
+        self._outside_in_a_row = 0
+        self._fault = fault
+
     def _take(self, window: Window) -> None:
         value = window.value
         if window.fault is not None or value is None or not math.isfinite(value):
-            self._missing += 1
-            self._inside_in_a_row = 0
-            self._outside_in_a_row = 0
-            self._fault = window.fault or Fault(Reason.NOT_A_NUMBER, "the value is no finite number")
+            self._miss(window.fault or Fault(Reason.NOT_A_NUMBER, "the value is no finite number"))
             return
         self._newest, self._fault = value, None
         self._readings += 1

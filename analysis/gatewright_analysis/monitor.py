@@ -218,10 +218,13 @@ class CheckMonitor:
     def _sentence(self, finding: Finding, statistics: Statistics, clock: Clock) -> str:
         proof, breach, task = self._proof, self._breach, self._task
         elapsed = proof.windows_now * self._bounds.window
+        limit, entry = task.check.limit_at(task.stage), task.check.evidence_at(task.stage)
+        burn = None if entry is None else entry.burn_rate
         return explain.check_sentence(
             explain.Numbers(
                 kind=task.kind,
-                states_bad_ratio=task.check.limit is not None and task.check.limit.max_bad_ratio is not None,
+                states_bad_ratio=limit is not None and limit.max_bad_ratio is not None,
+                objective=None if burn is None else burn.objective,
                 limit=task.terms.limit,
                 statistics=statistics,
                 log_e_pass_needed=task.terms.log_e_pass,

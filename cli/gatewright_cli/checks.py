@@ -33,7 +33,7 @@ def check_table(
             [
                 style.paint(f"{mark} {shorten(str(check.get('id', '')), 24)}", look),
                 style.paint(clean(status) or "–", look),
-                share(ratio, threshold) if ratio is not None else _pods(check),
+                share(ratio, threshold) if ratio is not None else _fact(check),
                 bounds(check),
                 share(threshold),
                 samples(check),
@@ -62,7 +62,10 @@ def samples(check: Object) -> str:
     return f"{count}/{planned}" if planned else f"{count}"
 
 
-def _pods(check: Object) -> str:
+def _fact(check: Object) -> str:
+    """What stands for the ratio of a check that has none: restarts of pods, or a gauge's newest value."""
     statistics = check.get("statistics") or {}
-    restarts = statistics.get("restarts")
+    restarts, value = statistics.get("restarts"), statistics.get("value")
+    if value is not None:
+        return f"value {value:g}"
     return "–" if restarts is None else f"{restarts} restarts"

@@ -25,6 +25,8 @@ MIB = 2**20
 SERIES = {"metric": {"__name__": "m", "pod": "a"}, "values": [[NOW - 1, "1"], [NOW, "2"]]}
 SAMPLES = Question("prometheus", 'm{pod="a"}[10000ms]', NOW, NOW - 10)
 VALUE = Question("prometheus", "m", NOW, NOW, Expect.VALUE)
+VALUES = Question("prometheus", "m", NOW, NOW - 2, Expect.VALUES, lookback=2.0)
+NATIVE = Question("prometheus", "m[10000ms]", NOW, NOW - 10, Expect.HISTOGRAMS)
 
 
 def read(answer: Callable[[Asked], Reply], question: Question = SAMPLES, **options: object) -> Answer:
@@ -75,6 +77,45 @@ REPLIES: list[tuple[str, Question, Reply, Reason]] = [
     ),
     ("NaN", VALUE, success("scalar", [NOW, "NaN"]), Reason.NOT_A_NUMBER),
     ("infinity", VALUE, success("vector", [{"metric": {}, "value": [NOW, "-Inf"]}]), Reason.INFINITE),
+    ("no values", VALUES, success("vector", []), Reason.NO_DATA),
+    ("a matrix for values", VALUES, success("matrix", [SERIES]), Reason.WRONG_RESULT_TYPE),
+    (
+        "a native histogram for values",
+        VALUES,
+        success("vector", [{"metric": {}, "histogram": [NOW, {"count": "1", "sum": "1"}]}]),
+        Reason.WRONG_RESULT_TYPE,
+    ),
+    (
+        "NaN among values",
+        VALUES,
+        success("vector", [{"metric": {"a": x}, "value": [NOW, x]} for x in ("1", "NaN")]),
+        Reason.NOT_A_NUMBER,
+    ),
+    (
+        "infinity among values",
+        VALUES,
+        success("vector", [{"metric": {"a": x}, "value": [NOW, x]} for x in ("1", "+Inf")]),
+        Reason.INFINITE,
+    ),
+    (
+        "the same value twice",
+        VALUES,
+        success("vector", [{"metric": {}, "value": [NOW, "1"]}] * 2),
+        Reason.UNEXPECTED_SERIES,
+    ),
+    ("a vector for histograms", NATIVE, success("vector", []), Reason.WRONG_RESULT_TYPE),
+    (
+        "histograms that are no list",
+        NATIVE,
+        success("matrix", [{"metric": {}, "histograms": SECRET}]),
+        Reason.WRONG_RESULT_TYPE,
+    ),
+    (
+        "a bucket that is none",
+        NATIVE,
+        success("matrix", [{"metric": {}, "histograms": [[NOW, {"count": "1", "buckets": [SECRET]}]]}]),
+        Reason.WRONG_RESULT_TYPE,
+    ),
     (
         "an error inside a 200",
         SAMPLES,

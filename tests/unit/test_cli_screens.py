@@ -7,6 +7,7 @@ import pytest
 
 from gatewright_analysis.reasons import Reason
 from gatewright_cli import advice, holds, ledger, report, review
+from gatewright_cli.checks import check_table
 from gatewright_cli.output import PLAIN, Style, width
 from gatewright_cli.review import Case
 from gatewright_cli.view import View
@@ -70,6 +71,12 @@ def test_status_of_a_hold_is_one_screen_with_all_that_matters() -> None:
         "",
         "  ledger  entry 4, sha256:ab12ab12ab12…",
     ]
+
+
+def test_a_gauge_is_shown_by_its_newest_value() -> None:
+    gauge = {"id": "queue", "status": "fail", "samples": 3, "planned": 10, "reason": "ValueOutside"}
+    [_, line] = check_table([gauge | {"statistics": {"value": 1250.5}}])
+    assert line.split() == ["✗", "queue", "fail", "value", "1250.5", "–", "–", "3/10", "ValueOutside"]
 
 
 def test_status_says_when_it_is_older_than_the_workload() -> None:

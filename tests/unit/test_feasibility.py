@@ -229,3 +229,65 @@ def test_a_selector_of_a_fingerprint_that_cannot_be_asked_is_found() -> None:
     sentence = only(found(missing_comma, rollout(), source(), source("judges")), Reason.INVALID_SPEC)
     assert "Fingerprint judge-model:" in sentence
     assert "a comma is missing" in sentence
+
+
+VALUE: dict[str, Any] = {"source": "prometheus", "query": "max(heap{$arm})", "max": 1e9}
+BURN: dict[str, Any] = {
+    "source": "prometheus",
+    "bad": ["b"],
+    "total": ["t"],
+    "objective": 0.999,
+    "maxBurn": 10,
+}
+
+
+def facts(kind: str, body: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    own = {
+        "limit": None,
+        "evidence": [{"stages": ["Canary", "Bake"], kind: body}],
+    }
+    return check(kind.lower(), **own | fields)
+
+
+def test_a_gauge_that_needs_more_readings_than_there_is_time_for_is_found() -> None:
+    judged = contract(check(), facts("value", VALUE | {"spacing": "45s"}))
+    sentence = only(found(judged, rollout({"duration": "5m", "window": "30s"})), Reason.NEVER_PASSES)
+    # Windows of 30 s are read at every second one.
+    assert "needs 10 readings, and the gate at step 1 has time for 5: watch for at least 570s" in sentence
+    assert found(judged, rollout({"duration": "5m", "maxDuration": "570s", "window": "30s"})) == []
+    by_bake = found(contract(check(), facts("value", VALUE)), rollout(bake={"duration": "2m"}))
+    assert [s for r, s in by_bake if r is Reason.NEVER_PASSES and "the bake has time for 4" in s]
+    assert (
+        found(contract(check(), facts("value", VALUE, require="Advisory")), rollout({"duration": "1m"})) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            "heap + x{$arm}",
+            "heap has no $arm, so it would read the series of all namespaces: write heap{$arm}",
+        ),
+        ('heap{pod="a",$arm}', "the query sets the label 'pod'"),
+        ("max(heap{$arm} offset 5m)", "offset and @ are not allowed"),
+    ],
+)
+def test_a_gauge_that_reads_beside_its_arm_is_found_before_the_start(query: str, said: str) -> None:
+    judged = contract(check(), facts("value", VALUE | {"query": query}))
+    sentence = only(found(judged, rollout()), Reason.INVALID_SPEC)
+    assert sentence.startswith("Check value: ")
+    assert said in sentence
+
+
+def test_a_burn_rate_plans_for_the_limit_that_follows_from_it() -> None:
+    judged = contract(facts("burnRate", BURN, plannedSamples=300))
+    sentence = only(found(judged, rollout()), Reason.NEVER_PASSES)
+    assert f"could not prove 0.99: plan at least {least_samples(0.99)}" in sentence
+    assert found(contract(facts("burnRate", BURN, plannedSamples=400)), rollout()) == []
+
+
+def test_a_gauge_has_no_total_failure_to_warn_of() -> None:
+    sources = {"prometheus": source(scrapeInterval="10s"), "slow": source("slow", scrapeInterval="10s")}
+    judged = contract(check(), facts("value", VALUE | {"source": "slow"}))
+    assert [w.sentence for w in warnings(judged, rollout(), sources) if "slow" in w.sentence] == []

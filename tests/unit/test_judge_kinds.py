@@ -185,6 +185,21 @@ class TestBurnRate:
         )
         fine = judging.judged(task, judging.windows(40, (2, 200)), END)
         assert fine.status is CheckStatus.PASS
+        burns = (
+            "burns the error budget {} times as fast as the objective of 99 % allows (the limit is 5 times)"
+        )
+        assert "20 % of 4,000 requests were bad" in broken.message
+        assert "limit 5 %), which " + burns.format(20) in broken.message
+        assert "of 8,000 requests were bad" in fine.message
+        assert burns.format(1) in fine.message
+
+    def test_without_requests_nothing_burns(self) -> None:
+        evidence = {"source": "p", "bad": ["bad"], "total": ["all"], "objective": 0.999, "maxBurn": 14.4}
+        given = judging.check(evidence=[{"stages": ["Canary"], "burnRate": evidence}])
+        task = judging.task({key: own for key, own in given.items() if key != "limit"})
+        result = judging.judged(task, judging.windows(2, (0, 0)))
+        assert result.status is CheckStatus.PENDING
+        assert result.message.startswith("No requests counted, limit 1.44 %")
 
 
 class TestValue:
@@ -229,6 +244,22 @@ class TestValue:
         assert result.samples == 3
         assert result.status is CheckStatus.FAIL
         assert judging.judged(self.task(spacing="60s"), self.read([120] * 4)).status is CheckStatus.PENDING
+
+    def test_a_pass_does_not_need_a_reading_at_the_very_last_window(self) -> None:
+        """The gate's 20 windows are read at every second one, the last but one being the newest."""
+        result = judging.judged(
+            self.task(spacing="45s"),
+            self.read([90.0] * 20),
+            judging.at(600, max_duration=600),
+        )
+        assert (result.status, result.samples) == (CheckStatus.PASS, 10)
+
+    def test_windows_that_never_came_are_missing_readings(self) -> None:
+        windows = [one for one in self.read([120.0] * 5) if one.index in (0, 1, 3, 4)]
+        result = judging.judged(self.task(), windows)
+        assert result.status is CheckStatus.PENDING
+        assert result.statistics is not None
+        assert (result.statistics.n, result.statistics.missing) == (4, 1)
 
     def test_no_reading_is_never_a_pass(self) -> None:
         for values in ([], [math.nan] * 40, [math.inf] * 40, [judging.OUTAGE] * 40):

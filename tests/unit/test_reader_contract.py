@@ -10,7 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gatewright_analysis.evidence.model import Fault
-from gatewright_analysis.evidence.question import Answered, Expect, Question, Sample, Series, labels_of
+from gatewright_analysis.evidence.question import (
+    Answered,
+    Bucket,
+    Expect,
+    Histogram,
+    Question,
+    Sample,
+    Series,
+    labels_of,
+)
 from gatewright_analysis.providers.fake import FakeReader
 from gatewright_analysis.providers.prometheus import PrometheusReader
 from gatewright_analysis.providers.reader import MetricsReader
@@ -35,10 +44,14 @@ def text(value: float) -> str:
 def as_prometheus(store: FakeReader, asked: Asked) -> Reply:
     """The fake's answer in the form of Prometheus' HTTP API."""
     query, time = asked.form["query"], float(asked.form["time"])
+    if query.startswith("count("):
+        found = _series(store, Question("", query, time, time, Expect.VALUE))
+        return success("vector", [{"metric": {}, "value": [time, text(s.samples[0].value)]} for s in found])
     if "[" not in query:
+        back = float(asked.form.get("lookback_delta", "300"))
         newest = [
             (series.labels, series.samples[-1])
-            for series in _series(store, Question("", f"{query}[300000ms]", time, time - 300))
+            for series in _series(store, Question("", f"{query}[{round(back * 1000)}ms]", time, time - back))
         ]
         return success(
             "vector", [{"metric": dict(labels), "value": [time, text(s.value)]} for labels, s in newest]
@@ -46,16 +59,31 @@ def as_prometheus(store: FakeReader, asked: Asked) -> Reply:
     answer = store.read(Question("", query, time, time - 1e6))
     if isinstance(answer, Fault):
         return reply_json({"status": "error", "errorType": "bad_data", "error": "parse error"}, 400)
+    natives = _series(store, Question("", query, time, time - 1e6, Expect.HISTOGRAMS))
+    plain = [
+        {
+            "metric": dict(series.labels),
+            "values": [[sample.at, text(sample.value)] for sample in series.samples],
+        }
+        for series in answer.series
+    ]
     return success(
         "matrix",
-        [
-            {
-                "metric": dict(series.labels),
-                "values": [[sample.at, text(sample.value)] for sample in series.samples],
-            }
-            for series in answer.series
+        plain
+        + [
+            {"metric": dict(series.labels), "histograms": [[one.at, _json(one)] for one in series.histograms]}
+            for series in natives
         ],
     )
+
+
+def _json(state: Histogram) -> dict[str, object]:
+    ends = {(False, True): 0, (True, False): 1, (False, False): 2, (True, True): 3}
+    buckets = [
+        [ends[own.low_closed, own.high_closed], text(own.low), text(own.high), text(own.held)]
+        for own in state.buckets
+    ]
+    return {"count": text(state.total), "sum": "0"} | ({"buckets": buckets} if buckets else {})
 
 
 def _series(store: FakeReader, question: Question) -> tuple[Series, ...]:
@@ -72,6 +100,10 @@ def store() -> FakeReader:
             store.put("http_requests_total", labels, NOW + second, float(factor * (second + 20)))
     store.put("broken", {"kind": "nan"}, NOW - 1, float("nan"))
     store.put("broken", {"kind": "inf"}, NOW - 1, float("inf"))
+    labels = {"namespace": "shop", "pod": "checkout-aaaaa"}
+    for second in (-2, -1, 0):
+        lowest = Bucket(float("-inf"), 0.25, True, True, 3.0)
+        store.put_histogram("latency", labels, NOW + second, 5.0, lowest, Bucket(0.25, 0.5, False, True, 2.0))
     store.put("odd", {"text": 'a"b\\c\nd'}, NOW - 1, 1.0)
     return store
 
@@ -136,6 +168,40 @@ def test_one_value_is_one_sample(reader: MetricsReader) -> None:
     answer = reader.read(value_of('http_requests_total{code="500"}'))
     assert isinstance(answer, Answered)
     assert [sample.value for series in answer.series for sample in series.samples] == [20.0]
+
+
+def test_several_values_come_with_their_labels(reader: MetricsReader) -> None:
+    answer = reader.read(Question("prometheus", "http_requests_total", NOW, NOW - 2, Expect.VALUES, 2.0))
+    assert isinstance(answer, Answered)
+    assert {(own.label("code"), own.samples[0].value) for own in answer.series} == {
+        ("200", 200.0), ("500", 20.0),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("back", "found"), [(5.0, True), (3.0, False)])
+def test_a_value_is_looked_for_no_further_back_than_asked(
+    reader: MetricsReader, back: float, found: bool
+) -> None:
+    asked = Question("prometheus", 'http_requests_total{code="500"}', NOW + 8, NOW, Expect.VALUES, back)
+    assert isinstance(reader.read(asked), Answered) is found
+
+
+def test_how_many_series_had_a_sample_lately_is_a_value(reader: MetricsReader) -> None:
+    answer = reader.read(value_of("count(last_over_time(http_requests_total[2000ms]))"))
+    assert isinstance(answer, Answered)
+    assert answer.series[0].samples[0].value == 2.0
+    absent = reader.read(value_of("count(last_over_time(nothing_total[2000ms]))"))
+    assert isinstance(absent, Fault)
+    assert absent.reason is Reason.NO_DATA
+
+
+def test_native_histograms_come_with_the_ends_of_their_buckets(reader: MetricsReader) -> None:
+    answer = reader.read(Question("prometheus", "latency[2000ms]", NOW, NOW - 2, Expect.HISTOGRAMS))
+    assert isinstance(answer, Answered)
+    buckets = Bucket(float("-inf"), 0.25, True, True, 3.0), Bucket(0.25, 0.5, False, True, 2.0)
+    assert answer.series[0].histograms == (Histogram(NOW - 1, 5.0, buckets), Histogram(NOW, 5.0, buckets))
+    counters = Question("prometheus", "http_requests_total[2000ms]", NOW, NOW - 2, Expect.HISTOGRAMS)
+    assert reader.read(counters) == Answered(())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from gatewright_analysis.evidence.model import Counts, Fault, Tick, Window
-from gatewright_analysis.evidence.question import Answered, Answers, Question
+from gatewright_analysis.evidence.question import Answered, Answers, Expect, Question
 from gatewright_analysis.evidence.soundness import Soundness
 from gatewright_analysis.evidence.streams import ArmName, Part, Stream, build_streams, rendered_digest
 from gatewright_analysis.evidence.tally import Sum
@@ -74,13 +74,9 @@ class Collector:
         self._has_stable = stable is not None
         expected = [ArmName.CANARY] if weight > 0 else []
         expected += [ArmName.STABLE] if stable is not None and weight < 100 else []
-        self._sound = Soundness(
-            self._streams,
-            tuple(expected),
-            self._grid,
-            None if evidence.latency is None else evidence.latency.le,
-        )
-        self._targets = Targets(self._grid, self._start)
+        le = None if evidence.latency is None else evidence.latency.le
+        self._sound = Soundness(self._streams, tuple(expected), self._grid, le)
+        self._targets = Targets(self._grid, self._start, le)
         self._newest: dict[ArmName, float] = {}
         self._window_sums: defaultdict[int, Sum] = defaultdict(Sum)
         self._tick_sums: defaultdict[int, Sum] = defaultdict(Sum)
@@ -214,7 +210,8 @@ class Collector:
             end = round(min(start + self._chunk_scrapes * self._grid.scrape_interval, now), 3)
             if end <= start:
                 break
-            pieces.append(Question(self._source, stream.selector.range(end - start), end, start))
+            expect = Expect.HISTOGRAMS if stream.part is Part.NATIVE else Expect.SAMPLES
+            pieces.append(Question(self._source, stream.selector.range(end - start), end, start, expect))
             start = end
         return pieces
 
@@ -225,10 +222,9 @@ class Collector:
         for series in answer.series:
             key = target_key(series, self._arms)
             self._targets.add(index, key, series, births.get(key.pod))
-            if stream.part is Part.TOTAL and series.samples:
-                self._newest[stream.arm] = max(
-                    self._newest.get(stream.arm, self._start), series.samples[-1].at
-                )
+            if stream.part.tells_all:
+                times = [one.at for one in series.samples[-1:]] + [one.at for one in series.histograms[-1:]]
+                self._newest[stream.arm] = max(self._newest.get(stream.arm, self._start), *times)
         interval = self._grid.scrape_interval
         stream.answered = max(stream.answered, question.time)
         stream.final = max(stream.final, min(question.time, self._now - interval))

@@ -4,6 +4,8 @@ sentence.
 
 from collections.abc import Mapping
 
+from gatewright_analysis.evidence.armquery import parse_arm_query
+from gatewright_analysis.evidence.gauges import gauge_matchers
 from gatewright_analysis.evidence.model import Fault
 from gatewright_analysis.evidence.promql import Matcher, parse_selector
 from gatewright_analysis.evidence.streams import written_selectors
@@ -12,6 +14,9 @@ from gatewright_analysis.kinds.policy import Fingerprint
 from gatewright_analysis.kinds.run import ArmRef
 from gatewright_analysis.kinds.source import ArmsBy, MetricSource
 from gatewright_analysis.reasons import Reason
+
+_SOME_ARM = ArmRef(pod_prefix="canary-", revision="revision", service="canary", workload="canary")
+"""Stands for an arm before there is one: what a query must not set is the label, whatever its value."""
 
 
 def source_problems(
@@ -131,9 +136,14 @@ def _selector_problems(check: Check, evidence: Evidence, source: MetricSource) -
     arms = source.spec.arms
     if evidence.suite is not None or arms is None:
         return _kind_problems(check, evidence, source)
-    if not evidence.from_counters:
+    if evidence.value is None and not evidence.from_counters:
         return []
     try:
+        if evidence.value is not None:
+            parse_arm_query(evidence.value.query).render(
+                *gauge_matchers(evidence.value, arms, "namespace", _SOME_ARM)
+            )
+            return []
         for _, selector in written_selectors(evidence):
             selector.with_matchers(Matcher(arms.namespace_label, "=", ""), Matcher(arms.label, "=", ""))
     except ValueError as error:

@@ -20,12 +20,36 @@ class Sample(NamedTuple):
     value: float
 
 
+class Bucket(NamedTuple):
+    """A bucket of a native histogram: what lies between `low` and `high`, each end in it or not."""
+
+    low: float
+    high: float
+    low_closed: bool
+    high_closed: bool
+    held: float
+    """Observations in this bucket alone."""
+
+
+class Histogram(NamedTuple):
+    """One scraped state of a native histogram at a Unix time in seconds, exponential or with custom buckets.
+
+    Counts are what the source said: whether they can be counts is for the reader. Prometheus leaves out buckets
+    without an observation, so a boundary that is not named may exist all the same.
+    """
+
+    at: float
+    total: float
+    buckets: tuple[Bucket, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series with its samples in order of time."""
+    """One series with its samples in order of time: plain numbers, or states of a native histogram."""
 
     labels: Labels
-    samples: tuple[Sample, ...]
+    samples: tuple[Sample, ...] = ()
+    histograms: tuple[Histogram, ...] = ()
 
     def label(self, name: str) -> str | None:
         return next((value for key, value in self.labels if key == name), None)
@@ -36,8 +60,12 @@ class Expect(StrEnum):
 
     SAMPLES = "samples"
     """Raw samples of any number of series (a range selector)."""
+    HISTOGRAMS = "histograms"
+    """Raw states of native histograms (a range selector); series of plain numbers are left out."""
     VALUE = "value"
     """One finite number: an instant vector of exactly one series, or a scalar."""
+    VALUES = "values"
+    """Finite numbers: an instant vector of at least one series, or a scalar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +82,8 @@ class Question:
     time: float
     start: float
     expect: Expect = Expect.SAMPLES
+    lookback: float | None = None
+    """Seconds that an instant query may look back for a series' newest sample; the source's own when None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +94,11 @@ class Answered:
 
     @property
     def samples(self) -> int:
-        return sum(len(series.samples) for series in self.series)
+        """How much was answered: a histogram is as much as its buckets and its count."""
+        return sum(
+            len(series.samples) + sum(1 + len(state.buckets) for state in series.histograms)
+            for series in self.series
+        )
 
 
 Answer = Answered | Fault

@@ -32,12 +32,16 @@ class Soundness:
         self._last: dict[ArmName, float] = {}
         self._confused: Fault | None = _same_question(streams)
         self._boundaries: dict[ArmName, frozenset[str]] = {}
+        self._inside_a_bucket: Fault | None = None
 
     def read(self, reading: Reading) -> None:
         """Note a sample that has been read for good."""
         stream = self._streams[reading.counter.stream]
-        if stream.part is Part.TOTAL:
+        if stream.part.tells_all:
             self._last[stream.arm] = max(self._last.get(stream.arm, reading.at), reading.at)
+        if reading.fault is not None and reading.fault.reason is Reason.BUCKET_RESOLUTION:
+            # A bucket that le divides is never empty again, but by a new start: no window can be told from here on.
+            self._inside_a_bucket = self._inside_a_bucket or reading.fault
         if reading.counter.labels not in stream.seen:
             stream.seen[reading.counter.labels] = reading.at
             self._confused = self._confused or self._seen_twice(stream, reading.counter.labels)
@@ -111,11 +115,12 @@ class Soundness:
         return None
 
     def _arm_without_series(self) -> Fault | None:
-        there = {arm for arm in ArmName if any(stream.seen for stream in self._of(arm, Part.TOTAL))}
+        there = {stream.arm for stream in self._streams if stream.part.tells_all and stream.seen}
         missing = next((arm for arm in self._expected if arm not in there), None)
         if missing is None:
             return None
-        names = " and ".join(stream.written.render() for stream in self._of(missing, Part.TOTAL))
+        asked = [s.written.render() for s in self._streams if s.arm is missing and s.part.tells_all]
+        names = (" and " if self._le is None else " or ").join(asked)
         if there:
             return Fault(
                 Reason.ARMS_NOT_SEPARABLE,
@@ -167,6 +172,8 @@ class Soundness:
         ]
 
     def _no_bucket(self) -> Fault | None:
+        if self._inside_a_bucket is not None:
+            return self._inside_a_bucket
         for arm in self._unresolved():
             return resolution_fault(self._le or 0.0, self._boundaries.get(arm, ()))
         return None

@@ -18,11 +18,18 @@ class ArmName(StrEnum):
 
 
 class Part(StrEnum):
-    """What a counter counts: all events, or the bad or the good ones among them."""
+    """What a counter counts: all events, or the bad or the good ones among them; a native histogram, all and
+    good ones."""
 
     TOTAL = "total"
     BAD = "bad"
     GOOD = "good"
+    NATIVE = "native"
+
+    @property
+    def tells_all(self) -> bool:
+        """Where it has series, its arm is counted."""
+        return self in (Part.TOTAL, Part.NATIVE)
 
 
 @dataclass(slots=True)
@@ -56,8 +63,9 @@ def written_selectors(evidence: Evidence) -> tuple[tuple[Part, Selector], ...]:
         bad = [(Part.BAD, parse_selector(text)) for text in evidence.burn_rate.bad]
         return (*bad, *((Part.TOTAL, parse_selector(text)) for text in evidence.burn_rate.total))
     if evidence.latency is not None:
-        good, count = histogram_selectors(evidence.latency.histogram, evidence.latency.le)
-        return (Part.GOOD, good), (Part.TOTAL, count)
+        latency = evidence.latency
+        good, count = histogram_selectors(latency.histogram, latency.le)
+        return (Part.GOOD, good), (Part.TOTAL, count), (Part.NATIVE, parse_selector(latency.histogram))
     samples = evidence.samples
     if samples is not None and samples.passed is not None and samples.total is not None:
         passed = [(Part.GOOD, parse_selector(text)) for text in samples.passed]

@@ -40,6 +40,9 @@ class Sum:
         arm = self.arms[stream.arm]
         if stream.part is Part.TOTAL:
             arm.total += reading.amount
+        elif stream.part is Part.NATIVE:
+            arm.total += reading.amount
+            arm.part += reading.good
         else:
             arm.part += reading.amount
         self.resets += reading.reset

@@ -83,3 +83,17 @@ def _index_inclusive(offset: float, length: float) -> int:
 def _ratio(offset: float, length: float) -> float:
     """Times are compared to the microsecond: a float of Unix seconds knows no more."""
     return round(round(offset, 6) / length, 9)
+
+
+def reads_at(index: int, window: float, spacing: float) -> bool:
+    """Whether a gauge is read at the end of window `index`: readings lie at least `spacing` seconds apart.
+
+    Readings nearer than that say the same thing twice (statistics.md R2, `value`). The first window is one of them,
+    and which the others are doesn't depend on what was read.
+    """
+    return index % readings_apart(window, spacing) == 0
+
+
+def readings_apart(window: float, spacing: float) -> int:
+    """Windows from one reading of a gauge to the next."""
+    return max(1, math.ceil(_ratio(spacing, window)))

@@ -37,9 +37,11 @@ class LatencyEvidence(Model):
     source: Name
     """Name of the MetricSource."""
     histogram: Selector
-    """Raw selector of a histogram, classic or native, without _bucket, _count or _sum."""
+    """Raw selector of a histogram, classic or native, without _bucket, _count or _sum. Where a target exposes both
+    forms, the classic one is counted."""
     le: Annotated[float, Field(gt=0)]
-    """Seconds; a bucket boundary of the histogram. A request at or below it is good."""
+    """Seconds; a bucket boundary of the histogram. A request at or below it is good. Of a native histogram no bucket
+    that has ever held a request may have it inside."""
 
 
 class BurnRateEvidence(Model):

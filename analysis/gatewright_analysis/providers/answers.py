@@ -11,7 +11,9 @@ from gatewright_analysis.evidence.model import Fault
 from gatewright_analysis.evidence.question import (
     Answer,
     Answered,
+    Bucket,
     Expect,
+    Histogram,
     Question,
     Sample,
     Series,
@@ -23,6 +25,10 @@ ERROR_TYPES: Final = frozenset(
     {"timeout", "canceled", "execution", "bad_data", "internal", "unavailable", "not_found", "not_acceptable"}
 )
 """Prometheus' own words for what went wrong; nothing else of an error's body is shown."""
+
+
+_CLOSED_ENDS: Final = {0: (False, True), 1: (True, False), 2: (False, False), 3: (True, True)}
+"""What the HTTP API writes before a bucket: which of its ends are in it, (low, high)."""
 
 
 def decode(body: bytes) -> Mapping[str, Any] | Fault:
@@ -65,9 +71,13 @@ def read_answer(question: Question, decoded: Mapping[str, Any]) -> Answer:
     data = decoded["data"]
     kind, result = data.get("resultType"), data.get("result")
     try:
-        if question.expect is Expect.SAMPLES:
-            return _samples(question, kind, result)
-        return _value(question, kind, result)
+        match question.expect:
+            case Expect.SAMPLES:
+                return _samples(question, kind, result)
+            case Expect.HISTOGRAMS:
+                return _histograms(question, kind, result)
+            case Expect.VALUE | Expect.VALUES:
+                return _values(question, kind, result)
     except _Malformed:
         return Fault(Reason.WRONG_RESULT_TYPE, "the result has not the form that its type promises")
 
@@ -93,32 +103,59 @@ def _samples(question: Question, kind: object, result: object) -> Answer:
         samples = sorted(_sample(pair) for pair in values)
         wanted = tuple(sample for sample in samples if question.start < sample.at <= question.time)
         found.append(Series(labels, wanted))
-    if len({series.labels for series in found}) < len(found):
-        return Fault(Reason.UNEXPECTED_SERIES, "the source answered with the same series twice")
-    return Answered(tuple(series for series in found if series.samples))
+    return _twice(found) or Answered(tuple(series for series in found if series.samples))
 
 
-def _value(question: Question, kind: object, result: object) -> Answer:
+def _histograms(question: Question, kind: object, result: object) -> Answer:
+    if kind != "matrix":
+        return _wrong_type(kind, "raw samples (a matrix)")
+    found: list[Series] = []
+    for item in _items(result):
+        labels = labels_of(_metric(item))
+        if "histograms" not in item:
+            continue  # a summary's quantiles, say: numbers under the same name, and none that could be counted
+        if item.get("values"):
+            return Fault(
+                Reason.WRONG_RESULT_TYPE,
+                "a series is a native histogram at some times and a plain number at others: "
+                "use a name that is one of both",
+            )
+        pairs = item["histograms"]
+        if not isinstance(pairs, list):
+            raise _Malformed
+        states = sorted((_histogram(pair) for pair in pairs), key=lambda state: state.at)
+        wanted = tuple(state for state in states if question.start < state.at <= question.time)
+        found.append(Series(labels, histograms=wanted))
+    return _twice(found) or Answered(tuple(series for series in found if series.histograms))
+
+
+def _twice(found: list[Series]) -> Fault | None:
+    if len({series.labels for series in found}) == len(found):
+        return None
+    return Fault(Reason.UNEXPECTED_SERIES, "the source answered with the same series twice")
+
+
+def _values(question: Question, kind: object, result: object) -> Answer:
     if kind == "scalar":
-        series = Series(frozenset(), (_sample(result),))
+        found = [Series(frozenset(), (_sample(result),))]
     elif kind == "vector":
         items = _items(result)
         if not items:
             return Fault(Reason.NO_DATA, "the query has no result")
-        if len(items) > 1:
+        if len(items) > 1 and question.expect is Expect.VALUE:
             return Fault(
                 Reason.UNEXPECTED_SERIES,
                 f"the query must give one value, it gives {len(items)}: aggregate it",
             )
-        series = Series(labels_of(_metric(items[0])), (_sample(items[0].get("value")),))
+        found = [Series(labels_of(_metric(item)), (_sample(item.get("value")),)) for item in items]
     else:
         return _wrong_type(kind, "one value (an instant vector or a scalar)")
-    value = series.samples[0].value
-    if math.isnan(value):
+    values = [series.samples[0].value for series in found]
+    if any(math.isnan(value) for value in values):
         return Fault(Reason.NOT_A_NUMBER, "the query's value is NaN: often a division by zero requests")
-    if math.isinf(value):
+    if any(math.isinf(value) for value in values):
         return Fault(Reason.INFINITE, "the query's value is infinite: often a division by zero")
-    return Answered((series,))
+    return _twice(found) or Answered(tuple(found))
 
 
 def _wrong_type(kind: object, wanted: str) -> Fault:
@@ -143,12 +180,49 @@ def _sample(pair: object) -> Sample:
     if not (isinstance(pair, list) and len(pair) == 2):
         raise _Malformed
     at, value = pair
-    if isinstance(at, bool) or not isinstance(at, int | float) or not isinstance(value, str):
+    if isinstance(at, bool) or not isinstance(at, int | float):
         raise _Malformed
     try:
-        sample = Sample(float(at), float(value))
-    except (ValueError, OverflowError):
+        sample = Sample(float(at), _number(value))
+    except OverflowError:
         raise _Malformed from None
     if not math.isfinite(sample.at):
         raise _Malformed
     return sample
+
+
+def _number(text: object) -> float:
+    if not isinstance(text, str):
+        raise _Malformed
+    try:
+        return float(text)
+    except ValueError:
+        raise _Malformed from None
+
+
+def _histogram(pair: object) -> Histogram:
+    """`[time, {"count": "5", "sum": "1.2", "buckets": [[0, "0.25", "0.5", "5"], …]}]`; empty buckets are left out."""
+    if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], dict)):
+        raise _Malformed
+    at, state = pair
+    buckets = state.get("buckets", [])
+    if not isinstance(buckets, list):
+        raise _Malformed
+    # The sum is left alone: negative or NaN observations may make anything of it.
+    count = _sample([at, state.get("count")])
+    read = tuple(_bucket(bucket) for bucket in buckets)
+    if len({bucket[:4] for bucket in read}) < len(read):
+        raise _Malformed
+    return Histogram(count.at, count.value, read)
+
+
+def _bucket(given: object) -> Bucket:
+    if not (isinstance(given, list) and len(given) == 4):
+        raise _Malformed
+    ends, *texts = given
+    if isinstance(ends, bool) or not isinstance(ends, int) or ends not in _CLOSED_ENDS:
+        raise _Malformed
+    low, high, count = (_number(text) for text in texts)
+    if not low <= high or (math.isinf(low) and low == high):
+        raise _Malformed
+    return Bucket(low, high, *_CLOSED_ENDS[ends], count)

@@ -9,7 +9,9 @@ from gatewright_analysis.evidence.promql import Matcher, Selector, parse_selecto
 from gatewright_analysis.evidence.question import (
     Answer,
     Answered,
+    Bucket,
     Expect,
+    Histogram,
     Question,
     Sample,
     Series,
@@ -18,6 +20,7 @@ from gatewright_analysis.evidence.question import (
 from gatewright_analysis.reasons import Reason
 
 _RANGE = re.compile(r"(?s)(?P<selector>.*)\[(?P<millis>\d+)ms\]")
+_FRESH = re.compile(r"(?s)count\(last_over_time\((?P<selector>.*)\[(?P<millis>\d+)ms\]\)\)")
 LOOKBACK_SECONDS = 300.0
 
 
@@ -26,6 +29,7 @@ class FakeReader:
 
     def __init__(self, *, deadline_seconds: float = 5.0) -> None:
         self._samples: dict[frozenset[tuple[str, str]], dict[float, float]] = {}
+        self._histograms: dict[frozenset[tuple[str, str]], dict[float, Histogram]] = {}
         self._deadline_seconds = deadline_seconds
         self.fault: Fault | None = None
         self.asked: list[Question] = []
@@ -39,12 +43,19 @@ class FakeReader:
         key = labels_of({"__name__": metric, **labels})
         self._samples.setdefault(key, {})[round(at, 3)] = value
 
+    def put_histogram(
+        self, metric: str, labels: Mapping[str, str], at: float, total: float, *buckets: Bucket
+    ) -> None:
+        """One scraped state of a native histogram."""
+        key = labels_of({"__name__": metric, **labels})
+        self._histograms.setdefault(key, {})[round(at, 3)] = Histogram(at, total, buckets)
+
     def read(self, question: Question) -> Answer:
-        """See `MetricsReader.read`."""
+        """See `MetricsReader.read`. Of functions it knows `count(last_over_time(SELECTOR[RANGE]))` alone."""
         self.asked.append(question)
         if self.fault is not None:
             return self.fault
-        if question.expect is Expect.VALUE:
+        if question.expect in (Expect.VALUE, Expect.VALUES):
             return self._value(question)
         found = _RANGE.fullmatch(question.query)
         if found is None:
@@ -54,6 +65,8 @@ class FakeReader:
             selector = parse_selector(found["selector"])
         except ValueError:
             return Fault(Reason.CLIENT_ERROR, "the source refuses the question (HTTP 400) (bad_data)")
+        if question.expect is Expect.HISTOGRAMS:
+            return Answered(tuple(self._states(selector, start, question.time)))
         series = [self._cut(key, start, question.time) for key in self._matching(selector)]
         return Answered(tuple(one for one in series if one.samples))
 
@@ -61,31 +74,48 @@ class FakeReader:
         """See `MetricsReader.close`."""
 
     def _value(self, question: Question) -> Answer:
+        fresh = _FRESH.fullmatch(question.query)
+        text, back = question.query, LOOKBACK_SECONDS if question.lookback is None else question.lookback
+        if fresh is not None:
+            text, back = fresh["selector"], int(fresh["millis"]) / 1000
         newest = [
-            Series(key, cut.samples[-1:])
-            for key in self._matching(parse_selector(question.query))
-            if (cut := self._cut(key, question.time - LOOKBACK_SECONDS, question.time)).samples
+            Series(key, (Sample(question.time, cut.samples[-1].value),))
+            for key in self._matching(parse_selector(text))
+            if (cut := self._cut(key, question.time - back, question.time)).samples
         ]
         if not newest:
             return Fault(Reason.NO_DATA, "the query has no result")
-        if len(newest) > 1:
+        if fresh is not None:
+            return Answered((Series(frozenset(), (Sample(question.time, float(len(newest))),)),))
+        if len(newest) > 1 and question.expect is Expect.VALUE:
             return Fault(Reason.UNEXPECTED_SERIES, f"the query must give one value, it gives {len(newest)}")
-        value = newest[0].samples[0].value
-        if math.isnan(value):
+        values = [series.samples[0].value for series in newest]
+        if any(math.isnan(value) for value in values):
             return Fault(Reason.NOT_A_NUMBER, "the query's value is NaN")
-        if math.isinf(value):
+        if any(math.isinf(value) for value in values):
             return Fault(Reason.INFINITE, "the query's value is infinite")
-        return Answered((newest[0],))
+        return Answered(tuple(newest))
+
+    def _states(self, selector: Selector, start: float, end: float) -> list[Series]:
+        found = []
+        for key in self._matching(selector, self._histograms):
+            states = self._histograms[key]
+            wanted = tuple(states[at] for at in sorted(states) if start < at <= end)
+            if wanted:
+                found.append(Series(key, histograms=wanted))
+        return found
 
     def _cut(self, key: frozenset[tuple[str, str]], start: float, end: float) -> Series:
         samples = self._samples[key]
         return Series(key, tuple(Sample(at, samples[at]) for at in sorted(samples) if start < at <= end))
 
-    def _matching(self, selector: Selector) -> list[frozenset[tuple[str, str]]]:
+    def _matching(
+        self, selector: Selector, kept: Mapping[frozenset[tuple[str, str]], object] | None = None
+    ) -> list[frozenset[tuple[str, str]]]:
         matchers = (Matcher("__name__", "=", selector.metric), *selector.matchers)
         return [
             key
-            for key in self._samples
+            for key in (self._samples if kept is None else kept)
             if all(_matches(matcher, dict(key).get(matcher.label, "")) for matcher in matchers)
         ]
 

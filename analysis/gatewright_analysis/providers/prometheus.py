@@ -56,6 +56,8 @@ class PrometheusReader:
         client, session = self._connection()
         # The server is told when to stop as well; an explicit time makes a replay the same question.
         params = {"time": f"{question.time:.3f}", "timeout": f"{self._timeout_seconds:.3f}"}
+        if question.lookback is not None:
+            params["lookback_delta"] = f"{question.lookback:.3f}"
         try:
             client.custom_query(question.query, params=params)
         except PrometheusApiClientException:
