@@ -145,6 +145,22 @@ async def test_an_order_for_samples_where_none_can_be_added_is_refused_with_a_se
     assert len(runs(world)) == 1, "it was held, and is held still"
 
 
+async def test_a_run_begins_when_all_that_it_may_take_from_the_ledger_stands_there() -> None:
+    """Two gates with nothing between them: the verdict of the first is written before the second run is made."""
+    steps = [{"setWeight": 25}, {"gate": objects.GATE}, {"gate": objects.GATE}]
+    process, _ = await begin(Scenario("two gates", rollout=objects.rollout(steps, bake=None)))
+    world = process.world
+    stood: list[list[str]] = []
+
+    async def look(call: Call) -> None:
+        if call.resource == GATE_RUNS and call.verb == "create":
+            stood.append([e.key.step for e in world.ledger() if e.key.kind == "Verdict"])
+
+    process.client.before = look
+    await run(process, Course())
+    assert stood == [[], ["1"]]
+
+
 async def exhausted(disturbed: str) -> tuple[Process, Invariants]:
     """A budget of one, v2 rolled back, v3 pushed; then something that must not matter."""
     scenario = Scenario("budget", judged(s1="ROLLBACK"), rollout=ONE_STEP)

@@ -192,6 +192,12 @@ class TestDraws:
         [draw] = draws.by_key[draw_key("faithfulness", ARTIFACT, DIGEST, WORLD)]
         assert draw.result.status is CheckStatus.BELOW_THRESHOLD
 
+    def test_what_passed_while_the_world_changed_proves_nothing_and_what_failed_is_kept(self) -> None:
+        passed = memory(verdict("run-1", result("pass"), reason="WorldDrifted")).draws
+        failed = memory(verdict("run-1", result("fail"), reason="WorldDrifted")).draws
+        assert stands(passed) is None
+        assert stands(failed).status is CheckStatus.FAIL
+
     def test_the_required_level_is_the_one_of_this_gate(self) -> None:
         draws = memory(verdict("run-1", result("pass", require="Advisory"))).draws
         assert stands(draws).require == "Pass"

@@ -92,14 +92,17 @@ class Draws:
         return len([other for other in self.families.get(key, ()) if other != artifact]) >= FAMILY_SIZE
 
     def judged(self, verdict: Verdict) -> "Draws":
-        """With the draws of a verdict, or of a breach after it: what a run spent first is what it spent."""
-        change = verdict.change
+        """With the draws of a verdict, or of a breach after it: what a run spent first is what it spent.
+
+        What passed while the world changed proves nothing of the one that the run was bound to; what failed is kept.
+        """
+        change, drifted = verdict.change, verdict.reason == Reason.WORLD_DRIFTED
         if change.artifact_digest is None:
             return self
         artifact = artifact_of(change.artifact_digest, change.config_digest)
         by_key, families = dict(self.by_key), dict(self.families)
         for result in verdict.checks:
-            if not spent(result):
+            if not spent(result) or (drifted and result.status is CheckStatus.PASS):
                 continue
             key = draw_key(result.id, artifact, change.contract_digest, change.world_snapshot)
             before = by_key.get(key, ())
