@@ -44,8 +44,7 @@ class Reason(StrEnum):
     JOB_TROUBLE = "JobTrouble"
     """A check's Job could not be started, or did not run to its own end; that says nothing of the version."""
     WORLD_DRIFTED = "WorldDrifted"
-    """A model or judge that the version depends on changed while nothing was deployed; what was judged before
-    speaks of another world."""
+    """A model or judge that the version depends on changed while nothing was deployed."""
     PODS_NOT_READY = "PodsNotReady"
     """Pods were not ready throughout, and nothing proves the version at fault."""
     PODS_UNSCHEDULABLE = "PodsUnschedulable"
