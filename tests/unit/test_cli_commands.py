@@ -382,3 +382,11 @@ def gatewright_raw(argv: list[str]) -> int:
     from gatewright_cli.main import _gatewright
 
     return _gatewright(argv)
+
+
+def test_more_samples_are_for_the_revision_that_is_held() -> None:
+    assert decide.order_revision(View(held()), "more-samples", "") == CANARY
+    moving = held()
+    moving["status"] = moving["status"] | {"phase": "Progressing"}
+    with pytest.raises(NotAllowed, match="is not held, so there is no gate to which samples could be added"):
+        decide.order_revision(View(moving), "more-samples", "")

@@ -239,6 +239,25 @@ def test_an_unproven_initiator_is_called_unproven(initiator: str) -> None:
     assert review.as_json(case)["initiator"] == "unproven"
 
 
+def test_a_review_offers_more_samples_where_the_verdict_does() -> None:
+    """The operator knows how many attempts an artifact has had; a Retry would only give the answer again."""
+    judged = run(check())
+    judged["status"]["verdict"]["nextActions"] = ["kubectl gate more-samples checkout -n shop --reason '…'"]
+    lines = review.render(Case(View(held(), run=judged), contract(), ()), NOW)
+    assert lines[-1] == "  kubectl gate more-samples checkout -n shop --reason '…'"
+    assert not [line for line in lines if "kubectl gate retry" in line]
+
+
+def test_a_status_counts_revisions_in_a_row_once_one_did_not_stay() -> None:
+    def shown(used: int) -> list[str]:
+        status = held() | {}
+        status["status"] = status["status"] | {"attempts": {"used": used, "budget": 3}}
+        return [line for line in report.render(View(status), NOW) if "in a row" in line]
+
+    assert shown(0) == []
+    assert shown(2) == ["  attempts  2 of 3 revisions in a row were tried and did not stay"]
+
+
 def test_a_review_counts_earlier_runs_of_the_same_gate() -> None:
     runs = (
         run(check(), name="first", attempt=1),
