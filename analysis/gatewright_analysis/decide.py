@@ -90,8 +90,8 @@ def decide(
 ) -> Outcome:
     """The verdict on a gate of `stage` at which the checks `expected` judge; `last_gate`: none follows before 100 %.
 
-    A proven breach of a check that may roll back: ROLLBACK, at any time. Any other proven failure, or a
-    planned look that is spent: HOLD, as soon as it is known. Every check satisfied and `duration` over:
+    A proven breach of a check that may roll back: ROLLBACK, at any time. Any other proven failure, a judge
+    that drifted, or a planned look that is spent: HOLD, as soon as it is known. Every check satisfied and `duration` over:
     PROMOTE. Else, at the deadline: HOLD; else wait. With `on_inconclusive` Complete (a bake), evidence that
     never came ends in PROMOTE: its absence reverts nothing.
 
@@ -102,7 +102,12 @@ def decide(
     if breached:
         return _ended(Decision.ROLLBACK, breached, breached)
     open_ = [item for item in judged if not item.satisfied]
-    final = [item for item in open_ if item.status in (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)]
+    final = [
+        item
+        for item in open_
+        if item.status in (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)
+        or item.reason == Reason.WORLD_DRIFTED
+    ]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
     stopping = [item for item in final if not (lenient and item.reason == Reason.LOW_TRAFFIC)]
     if stopping:

@@ -13,7 +13,7 @@ from gatewright_analysis.task import CheckTask, Prior
 from gatewright_analysis.verdict import CheckResult
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
-from gatewright_operator.evidence_store import windows_of
+from gatewright_operator.evidence_store import decode, windows_of
 from gatewright_operator.feeds.base import Desk, Feed
 from gatewright_operator.feeds.make import feed_of
 from gatewright_operator.plan.snapshot import PinnedContract
@@ -138,4 +138,4 @@ def _prior(stored: tuple[Json, Json], check: str) -> Prior:
     run, evidence = stored
     results = run["status"]["verdict"].get("checks", ())
     used = any(r["id"] == check and (r.get("statistics") or {}).get("ticketUsed", False) for r in results)
-    return Prior(windows=windows_of(evidence, check), ticket_used=used)
+    return Prior.of(decode(evidence).checks.get(check), ticket_used=used)

@@ -6,6 +6,7 @@ from gatewright_analysis.task import Bounds, CheckTask
 from gatewright_operator.feeds.base import Desk, Feed
 from gatewright_operator.feeds.counters import CounterFeed
 from gatewright_operator.feeds.facts import CachedFeed, PodsFeed
+from gatewright_operator.feeds.suites import SuiteFeed
 
 
 def feed_of(desk: Desk, check: Check, evidence: Evidence, task: CheckTask) -> Feed:
@@ -21,4 +22,6 @@ def feed_of(desk: Desk, check: Check, evidence: Evidence, task: CheckTask) -> Fe
     monitor = monitor_for(task, bounds)
     if monitor is not None and evidence.from_counters:
         return CounterFeed(desk, check, evidence, task, monitor, source=evidence.source)
+    if monitor is not None and evidence.suite is not None:
+        return SuiteFeed(desk, check, evidence, task, monitor)
     raise ValueError(f"nothing reads evidence of the kind {evidence.kind}")

@@ -7,7 +7,7 @@ from gatewright_analysis.ledger import world_snapshot
 from gatewright_analysis.task import count_e_processes
 from gatewright_operator.plan.draft import PROPAGATION, Draft
 from gatewright_operator.plan.snapshot import CanaryPods
-from gatewright_operator.workload import canary_name, pod_prefix
+from gatewright_operator.workload import canary_name, declared_world, pod_prefix
 
 
 def run_name(d: Draft) -> str:
@@ -70,6 +70,7 @@ def _spec(
 ) -> GateRunSpec:
     contract = d.s.pinned
     assert contract is not None
+    declared = {} if d.s.deployment is None else declared_world(d.s.deployment.template)
     earlier = tuple(name for n in range(1, d.status.attempt) if (name := _name(d, n)) in d.s.runs)
     return GateRunSpec(
         rollout=d.s.rollout.metadata.name,
@@ -82,8 +83,11 @@ def _spec(
         contract=contract.name,
         contract_generation=contract.generation,
         contract_digest=contract.digest,
-        world_snapshot=world_snapshot(tuple((i.container, i.digest or i.image) for i in images)),
+        world_snapshot=world_snapshot(
+            tuple((i.container, i.digest or i.image) for i in images), declared=declared
+        ),
         images=images,
+        world=declared,
         initiator=d.canary.initiator,
         checks=tuple(c.id for c in checks),
         clock=clock,
