@@ -146,11 +146,13 @@ def test_files_pushed_before_and_during_a_gate_decide_it(
     assert {id_: (one["status"], one["samples"]) for id_, one in found.items()} == {
         "faithfulness": ("pass", 60),
         "grades": ("pass", 60),
-        "better": ("pass", 60),
-        "by-promptfoo": ("pending", 9),
-        "by-inspect": ("pending", found["by-inspect"]["samples"]),
+        # Only what differs is a sample of this one.
+        "better": ("pass", 55),
+        # As small as those files are, they have too many verdicts missing.
+        "by-promptfoo": ("inconclusive", 9),
+        "by-inspect": ("inconclusive", 5),
     }
-    assert found["by-inspect"]["samples"] > 0
+    assert {found[id_]["reason"] for id_ in ("by-promptfoo", "by-inspect")} == {"MissingTooMany"}
     assert found["faithfulness"]["message"].endswith("; judged by judge-x 3, an uncalibrated judge.")
     assert found["faithfulness"]["producer"] == "Judge"
     [run] = early.all("gateruns")
