@@ -53,6 +53,37 @@ def passing(good: int = 60, bad: int = 0) -> list[dict[str, Any]]:
     return [{"pass": True}] * good + [{"pass": False}] * bad
 
 
+def promptfoo_file(folder: Path, count: int = 60) -> Path:
+    """A committed file of promptfoo, with its first item as often as a proof needs, each time with other variables."""
+    document = json.loads((FILES / "promptfoo" / "simple.json").read_text())
+    body = document["results"]
+    first = body["results"][0]
+    body["results"] = [
+        {**first, "id": f"{n}", "testIdx": n, "vars": {"question": f"refund {n}"}} for n in range(count)
+    ]
+    body["stats"] |= {"successes": count, "failures": 0, "errors": 0}
+    body["prompts"][0]["metrics"] |= {"testPassCount": count, "testFailCount": 0, "testErrorCount": 0}
+    path = folder / "promptfoo.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def inspect_file(folder: Path, count: int = 60) -> Path:
+    """A committed log of Inspect with its first sample as often, each time as another item."""
+    log = json.loads((FILES / "inspect" / "graded.json").read_text())
+    first, ids = log["samples"][0], [f"refund-{n}" for n in range(count)]
+    log["samples"] = [{**first, "id": id_} for id_ in ids]
+    log["reductions"] = None
+    log["eval"]["dataset"] |= {"samples": count, "sample_ids": ids}
+    log["results"] |= {"total_samples": count, "completed_samples": count}
+    [score] = log["results"]["scores"]
+    score |= {"scored_samples": count, "unscored_samples": 0}
+    score["metrics"]["accuracy"]["value"] = 1.0
+    path = folder / "inspect.json"
+    path.write_text(json.dumps(log))
+    return path
+
+
 def image_of(shop: Release) -> str:
     """What the node says that runs there, as somebody who evaluates it would name it."""
     (status,) = shop.pods()[0]["status"]["containerStatuses"]
@@ -116,8 +147,9 @@ def test_files_pushed_before_and_during_a_gate_decide_it(
         check("faithfulness"),
         check("grades", "scores", limit={"minGoodRatio": 0.8}),
         check("better", "paired", limit=None),
-        check("by-promptfoo", require="Advisory"),
-        check("by-inspect", "scores", require="Advisory"),
+        check("by-promptfoo"),
+        check("by-inspect"),
+        check("repeats", require="Advisory"),
     ]
     with result_files(cluster, SOURCE):
         early = create(cluster, namespace, checks, GATE)
@@ -131,9 +163,9 @@ def test_files_pushed_before_and_during_a_gate_decide_it(
         push(pipeline, early, answers, "faithfulness", *world)
         push(pipeline, early, scores, "grades", *world)
         push(pipeline, early, new, "better", "--paired-with", str(old), *world)
-        push(pipeline, early, FILES / "promptfoo" / "simple.json", "by-promptfoo", *world)
-        log = ("--scorer", "rubric", "--kind", "scores", *world)
-        push(pipeline, early, FILES / "inspect" / "refunds.eval", "by-inspect", *log)
+        push(pipeline, early, promptfoo_file(tmp_path), "by-promptfoo", *world)
+        push(pipeline, early, inspect_file(tmp_path), "by-inspect", *world)
+        push(pipeline, early, FILES / "promptfoo" / "simple.json", "repeats", *world)
         declare_model(early)
         late.phase("Progressing", step=1)
         eventually(lambda: late.all("gateruns"), 60, "the gate is judged")
@@ -148,11 +180,12 @@ def test_files_pushed_before_and_during_a_gate_decide_it(
         "grades": ("pass", 60),
         # Only what differs is a sample of this one.
         "better": ("pass", 55),
-        # As small as those files are, they have too many verdicts missing.
-        "by-promptfoo": ("inconclusive", 9),
-        "by-inspect": ("inconclusive", 5),
+        "by-promptfoo": ("pass", 60),
+        "by-inspect": ("pass", 60),
+        # Nine verdicts on three items.
+        "repeats": ("inconclusive", 9),
     }
-    assert {found[id_]["reason"] for id_ in ("by-promptfoo", "by-inspect")} == {"MissingTooMany"}
+    assert found["repeats"]["reason"] == "TooFewClusters"
     assert found["faithfulness"]["message"].endswith("; judged by judge-x 3, an uncalibrated judge.")
     assert found["faithfulness"]["producer"] == "Judge"
     [run] = early.all("gateruns")
