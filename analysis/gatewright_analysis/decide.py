@@ -101,7 +101,7 @@ def decide(
 
     `drifted` says what of the world has changed since the attempt began, `world_unknown` why that is not known.
 
-    A proven breach of a check that may roll back: ROLLBACK, at any time. A world that drifted, any other
+    A proven breach of a check that may roll back: ROLLBACK, at any time. A world or a judge that drifted, any other
     proven failure, or a planned look that is spent: HOLD, as soon as it is known; where a check's was known
     before the gate began, once no other check waits for evidence. Every check satisfied, `duration` over, and
     the world known to be the same: PROMOTE. Else, at the deadline: HOLD; else wait. With `on_inconclusive`
@@ -117,7 +117,7 @@ def decide(
         # No check is to blame, so there is none that an approval could waive: a Retry judges in the world as it is.
         return Outcome(Decision.HOLD, Reason.WORLD_DRIFTED, (), clip(drifted))
     open_ = [item for item in judged if not item.satisfied]
-    final = [item for item in open_ if item.status in _FINAL]
+    final = [item for item in open_ if item.status in _FINAL or item.reason == Reason.WORLD_DRIFTED]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
     stopping = [item for item in final if not (lenient and item.reason == Reason.LOW_TRAFFIC)]
     pending = any(item.status is CheckStatus.PENDING for item in open_)

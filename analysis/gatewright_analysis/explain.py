@@ -36,6 +36,8 @@ class Numbers:
     smallest_provable: float | None
     objective: float | None = None
     """Of a check of the burn rate: the share of good events that uses up the error budget once."""
+    in_files: bool = False
+    """It comes in result files, so there is no rate at which it arrives."""
 
 
 def check_sentence(numbers: Numbers, status: CheckStatus, reason: Reason, fault: Fault | None) -> str:
@@ -62,6 +64,11 @@ def check_sentence(numbers: Numbers, status: CheckStatus, reason: Reason, fault:
 def clip(text: str) -> str:
     """`text`, cut to what a field of a kind may hold."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def judged_by(message: str, judge: str, *, calibrated: bool) -> str:
+    """The sentence with who gave the verdicts; nobody knows how often an uncalibrated judge errs (statistics.md 6)."""
+    return clip(f"{message.rstrip('.')}; judged by {judge}{'' if calibrated else ', an uncalibrated judge'}.")
 
 
 def percent(ratio: float) -> str:
@@ -213,7 +220,8 @@ def _not_proven(numbers: Numbers) -> str:
 def _below(numbers: Numbers, reason: Reason) -> str:
     text = _estimate(numbers)
     if reason is Reason.LOW_TRAFFIC:
-        text += f": too little traffic, fewer than {numbers.least:,} {_noun(numbers)} prove nothing"
+        little = "too few" if numbers.in_files else "too little traffic"
+        text += f": {little}, fewer than {numbers.least:,} {_noun(numbers)} prove nothing"
         return f"{text}; {_missing(numbers)}"
     if reason is Reason.DRIFTED_TAIL:
         tail = _share(numbers, numbers.statistics.tail_bad_ratio or 0.0)
@@ -233,6 +241,8 @@ def _missing(numbers: Numbers) -> str:
             return f"enough {noun}, the gate's duration ends in {seconds(numbers.seconds_to_duration)}"
         return f"enough {noun}, the evidence is not yet {_needed_odds(numbers)}"
     text = f"{spent}a pass needs about {needed:,} more {noun} at this ratio"
+    if numbers.in_files:
+        return text
     if numbers.per_second <= 0:
         return f"{text}, and none arrive"
     duration = needed / numbers.per_second

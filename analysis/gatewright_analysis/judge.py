@@ -4,7 +4,16 @@ here."""
 from dataclasses import dataclass
 from typing import Protocol
 
-from gatewright_analysis.evidence.model import Clock, Fault, JobFacts, PodFacts, Tick, Window
+from gatewright_analysis import explain
+from gatewright_analysis.evidence.model import (
+    Clock,
+    Fault,
+    JobFacts,
+    JudgeIdentity,
+    PodFacts,
+    Tick,
+    Window,
+)
 from gatewright_analysis.facts import judge_job, judge_pods, plain
 from gatewright_analysis.gauge import ValueMonitor
 from gatewright_analysis.monitor import CheckMonitor
@@ -40,6 +49,10 @@ class CheckEvidence:
     """Why the newest reading failed, if it did."""
     window_pending: bool = False
     """A window is closed, but can't be read yet."""
+    judge: JudgeIdentity | None = None
+    """What gave the verdicts, where result files say it."""
+    seed: int | None = None
+    """Seed that their items were drawn with."""
 
 
 def judge(task: CheckTask, evidence: CheckEvidence, clock: Clock) -> CheckResult:
@@ -64,7 +77,21 @@ def judge(task: CheckTask, evidence: CheckEvidence, clock: Clock) -> CheckResult
             for window in evidence.windows:
                 monitor.add(window)
             monitor.add_ticks(evidence.ticks)
-            return monitor.result(clock, fault=evidence.fault, window_pending=evidence.window_pending)
+            found = monitor.result(clock, fault=evidence.fault, window_pending=evidence.window_pending)
+            return with_judge(task, found, evidence.judge, evidence.seed)
+
+
+def with_judge(
+    task: CheckTask, result: CheckResult, judge: JudgeIdentity | None, seed: int | None
+) -> CheckResult:
+    """The result, and who gave the verdicts that it rests on."""
+    statistics = result.statistics
+    if statistics is not None and seed is not None:
+        result = result.model_copy(update={"statistics": statistics.model_copy(update={"seed": seed})})
+    if judge is None or not judge.id:
+        return result
+    message = explain.judged_by(result.message, str(judge), calibrated=task.check.calibration is not None)
+    return result.model_copy(update={"message": message})
 
 
 def monitor_for(task: CheckTask, bounds: Bounds) -> Monitor | None:

@@ -62,6 +62,8 @@ class CheckMonitor:
                 self._proof.add_prior(window)
                 if self._breach is not None:
                     self._breach.add(window, counts_now=False)
+        entry = task.check.evidence_at(task.stage)
+        self._in_files = entry is not None and entry.suite is not None
         self._next = 0
 
     @property
@@ -170,6 +172,9 @@ class CheckMonitor:
     def find(self, clock: Clock, *, fault: Fault | None = None, window_pending: bool = False) -> Finding:
         """The first of these that holds, from the proven down to the unknown: `result` in short."""
         breach, ended = self._breach, self._proof.ended
+        if self._task.sampled and fault is not None and fault.reason is Reason.WORLD_DRIFTED:
+            # Another judge than the one before: whatever its verdicts add up to, they speak of two worlds.
+            return Finding(CheckStatus.INCONCLUSIVE, Reason.WORLD_DRIFTED, fault)
         if breach is not None and breach.breach is not None:
             return Finding(CheckStatus.FAIL, breach.breach.reason)
         if breach is not None and breach.shared_outage:
@@ -183,7 +188,7 @@ class CheckMonitor:
                 return Finding(CheckStatus.NOT_PROVEN, Reason.NOT_PROVEN)
             return Finding(CheckStatus.PASS, Reason.PASSED)
         if ended is None and self._next > self._bounds.last_index:
-            return self._find_at_end()
+            return self._find_at_end(fault)
         if ended is None and clock.now >= self._deadline(window_pending=window_pending):
             known = fault or self._proof.latest_fault
             return Finding(
@@ -200,10 +205,13 @@ class CheckMonitor:
             self._breach.add(window)
         self._next = window.index + 1
 
-    def _find_at_end(self) -> Finding:
+    def _find_at_end(self, fault: Fault | None) -> Finding:
         proof = self._proof
         unusable = proof.unusable()
         if unusable is not None:
+            if unusable.reason is Reason.NO_DATA and proof.samples_now == 0 and fault is not None:
+                # Nothing came; who was asked can say why.
+                unusable = fault
             return Finding(CheckStatus.INCONCLUSIVE, unusable.reason, unusable)
         if proof.n < self._task.terms.min_samples:
             return Finding(CheckStatus.BELOW_THRESHOLD, Reason.LOW_TRAFFIC)
@@ -236,6 +244,7 @@ class CheckMonitor:
                 seconds_left=max(0.0, clock.max_duration - clock.now),
                 seconds_to_duration=max(0.0, clock.duration - clock.now),
                 least=task.terms.min_samples,
+                in_files=self._in_files,
                 smallest_provable=breach.smallest_provable()
                 if breach is not None and finding.status is CheckStatus.NOT_PROVEN
                 else None,

@@ -25,6 +25,8 @@ EVIDENCE_DIGEST: Final = f"{GROUP}/evidence-digest"
 """Annotation there: `sha256:…` of the record's canonical bytes."""
 EVIDENCE_RECORD_KEY: Final = "record.json.gz"
 """Key of `binaryData` there."""
+WORLD_PREFIX: Final = f"world.{GROUP}/"
+"""Of annotations of a pod template: `world.gatewright.dev/model: answers-2026-03` declares what a version runs with."""
 
 CHANGED_BY: Final = f"{GROUP}/changed-by"
 DECISION: Final = f"{GROUP}/decision"

@@ -97,6 +97,8 @@ class Reason(StrEnum):
     """The samples are repeats of fewer than 30 items."""
     NO_RESULT_FILE = "NoResultFile"
     """No result file of the suite was pushed for this artifact and world."""
+    RESULT_FILE_DAMAGED = "ResultFileDamaged"
+    """A result file of the suite can't be read, and was left out."""
     MISSING_TOO_MANY = "MissingTooMany"
     """More than 5 % of the samples have no usable verdict."""
     BUCKET_RESOLUTION = "BucketResolution"

@@ -30,7 +30,7 @@ def judged_artifact(spec: GateRunSpec) -> str | None:
 
 def surroundings(spec: GateRunSpec) -> str:
     """Digest of the world of a run without the version's own images."""
-    return world_snapshot((), ((f.name, f.value) for f in spec.fingerprints))
+    return world_snapshot((), ((f.name, f.value) for f in spec.fingerprints), spec.world)
 
 
 def drawn(check: Check, spec: GateRunSpec, draws: Draws, *, but: str = "") -> Drawn | None:

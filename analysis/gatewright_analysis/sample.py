@@ -147,7 +147,7 @@ class Clusters(Events):
                 new = Cluster(new.key, own.good + new.good, own.bad + new.bad, own.missing + new.missing)
             self._clusters[new.key] = new
             self.repeated = self.repeated or new.good + new.bad + new.missing > 1
-        if window.clusters:
+        if window.clusters or window.missing:
             self._known.clear()
             self._tells = self.repeated and len(self._pairs(None)) > 1
 
@@ -159,6 +159,11 @@ class Clusters(Events):
             clustered_interval(self._pairs(None), self._terms.level) if self.missing else self._as(0).interval
         )
         return found.deff, found.n_eff
+
+    @property
+    def _unknown(self) -> int:
+        """Missing verdicts of which nobody knows whose they are."""
+        return self.missing - sum(own.missing for own in self._clusters.values())
 
     def interval(self) -> tuple[float, float]:
         if not self._tells:
@@ -203,6 +208,14 @@ class Clusters(Events):
             n = own.good + own.bad + lost
             if n:
                 pairs.append((own.good + lost * (missing or 0), n))
+        unknown = 0 if missing is None else self._unknown
+        if unknown > 0 and pairs:
+            # As many items more as they would be at the usual size; far beyond what may be missing it is all the same.
+            size = max(1, self.n // len(pairs))
+            count = min(-(-unknown // size), len(pairs))
+            each, rest = divmod(unknown, count)
+            sizes = [each + (number < rest) for number in range(count)]
+            pairs += [(n * (missing or 0), n) for n in sizes]
         return pairs
 
 

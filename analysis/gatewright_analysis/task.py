@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from gatewright_analysis.evidence.model import Clock, Window
+from gatewright_analysis.evidence.model import Clock, JudgeIdentity, Window
+from gatewright_analysis.evidence.record import CheckRecord
 from gatewright_analysis.kinds.contract import (
     Calibration,
     Check,
@@ -20,6 +21,7 @@ from gatewright_analysis.kinds.contract import (
 )
 from gatewright_analysis.kinds.evidence import JobReport, ValueScope
 from gatewright_analysis.kinds.policy import ErrorBudget
+from gatewright_analysis.reasons import Reason
 from gatewright_analysis.statistics.calibration import JudgeCalibration
 from gatewright_analysis.statistics.confidence import Confidence
 from gatewright_analysis.statistics.plan import default_planned_samples
@@ -40,6 +42,18 @@ class Prior:
 
     windows: tuple[Window, ...]
     ticket_used: bool
+    files: tuple[str, ...] = ()
+    """sha256 of the result files and records that its windows hold: they are not counted again."""
+    judge: JudgeIdentity | None = None
+    """What gave the verdicts in them."""
+
+    @classmethod
+    def of(cls, record: CheckRecord | None, *, ticket_used: bool) -> "Prior":
+        """From what was stored of the check; what was seen while its judge drifted speaks of no one world, so it is void."""
+        fault = None if record is None else record.fault
+        if record is None or (fault is not None and fault.reason is Reason.WORLD_DRIFTED):
+            return cls((), ticket_used)
+        return cls(record.counted, ticket_used, record.files, record.judge)
 
 
 @dataclass(frozen=True, slots=True)

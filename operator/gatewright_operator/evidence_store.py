@@ -4,8 +4,8 @@ import gzip
 from base64 import b64decode, b64encode
 from typing import Any
 
-from gatewright_analysis.evidence.model import Counts, Window
-from gatewright_analysis.evidence.record import RunRecord, read, write
+from gatewright_analysis.evidence.model import Window
+from gatewright_analysis.evidence.record import CheckRecord, RunRecord, read, write
 from gatewright_analysis.ledger import canonical, digest_of_bytes
 from gatewright_analysis.names import EVIDENCE_LABEL, ROLLOUT_LABEL
 from gatewright_operator.resources import CONFIGMAPS
@@ -28,18 +28,15 @@ def decode(config_map: Json) -> RunRecord:
     return read(gzip.decompress(b64decode(config_map["binaryData"][DATA_KEY])))
 
 
-def windows_of(config_map: Json, check: str) -> tuple[Window, ...]:
-    """The closed windows of one check from a stored record; none where the record does not speak of it.
+def record_of(config_map: Json, check: str) -> CheckRecord | None:
+    """What was stored of one check; None where the record does not speak of it."""
+    return decode(config_map).checks.get(check)
 
-    What a Job reported is one window: counts that a later attempt at the step adds to.
-    """
-    found = decode(config_map).checks.get(check)
-    if found is None:
-        return ()
-    job = found.job
-    if job is not None and job.good is not None and job.bad is not None:
-        return (Window(0, Counts(job.good, job.bad)),)
-    return found.windows
+
+def windows_of(config_map: Json, check: str) -> tuple[Window, ...]:
+    """The closed windows of one check from a stored record; none where the record does not speak of it."""
+    found = record_of(config_map, check)
+    return () if found is None else found.counted
 
 
 def manifest(name: str, namespace: str, rollout: str, owner: Json, raw: bytes, digest: str) -> Json:

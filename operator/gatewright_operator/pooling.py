@@ -10,7 +10,7 @@ from gatewright_analysis.ledger import Draw, Drawn
 from gatewright_analysis.task import Prior
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
-from gatewright_operator.evidence_store import windows_of
+from gatewright_operator.evidence_store import record_of, windows_of
 from gatewright_operator.resources import CONFIGMAPS, GATE_RUNS
 
 Json = dict[str, Any]
@@ -55,7 +55,10 @@ class Stored:
                 for name, (run, evidence) in self.runs.items()
                 if name not in runs and _same_step(run, spec)
             )
-            spent = (Prior(windows_of(self.runs[d.run][1], check), d.ticket_used) for d in drawn.draws)
+            spent = (
+                Prior.of(record_of(self.runs[d.run][1], check), ticket_used=d.ticket_used)
+                for d in drawn.draws
+            )
             return (*spent, *others)
         counted = _counts(drawn.last)
         return None if counted is None else (Prior((counted,), ticket_used=True),)
@@ -76,4 +79,4 @@ def _same_step(run: Json, spec: GateRunSpec) -> bool:
 def _prior(run: Json, evidence: Json, check: str) -> Prior:
     results = run["status"]["verdict"].get("checks", ())
     used = any(r["id"] == check and (r.get("statistics") or {}).get("ticketUsed", False) for r in results)
-    return Prior(windows=windows_of(evidence, check), ticket_used=used)
+    return Prior.of(record_of(evidence, check), ticket_used=used)

@@ -6,7 +6,7 @@ from typing import Any
 from gatewright_analysis.evidence.model import Fault
 from gatewright_analysis.evidence.question import Expect, Question
 from gatewright_analysis.kinds.base import Condition
-from gatewright_analysis.kinds.source import MetricSourceStatus
+from gatewright_analysis.kinds.source import MetricSource, MetricSourceStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
@@ -28,19 +28,17 @@ class SourceHealth:
         self._sources = sources
 
     async def check(self, name: str, now: datetime) -> float | None:
-        """Asks the source for a constant. Seconds until it is asked again, None when it is gone."""
+        """Asks the source for a constant; one of result files has no address to ask. Seconds until it is asked again, None when it is gone."""
         source = self._sources.get(name)
         raw = self._cache.get(METRIC_SOURCES, "", name)
         if source is None or raw is None:
             self._sources.forget(name)
             return None
-        at = now.timestamp()
-        question = Question(name, "vector(1)", at, at - 1, Expect.VALUE)
-        answer = (await self._sources.read_all((question,)))[question]
+        answer = None if source.spec.evidence is not None else await self._ask(name, now)
         well = not isinstance(answer, Fault)
         status = MetricSourceStatus(
             observed_generation=source.metadata.generation,
-            conditions=(self._ready(source.status, answer, source.metadata.generation, now),),
+            conditions=(self._ready(source, answer, now),),
         )
         if status != source.status:
             body = {**raw, "status": status.wire()}
@@ -48,17 +46,30 @@ class SourceHealth:
             self._cache.put(METRIC_SOURCES, written)
         return WELL_SECONDS if well else ILL_SECONDS
 
+    async def _ask(self, name: str, now: datetime) -> object:
+        at = now.timestamp()
+        question = Question(name, "vector(1)", at, at - 1, Expect.VALUE)
+        return (await self._sources.read_all((question,)))[question]
+
     @staticmethod
-    def _ready(before: MetricSourceStatus, answer: object, generation: int, now: datetime) -> Condition:
+    def _ready(source: MetricSource, answer: object, now: datetime) -> Condition:
         fault = answer if isinstance(answer, Fault) else None
         state = "True" if fault is None else "False"
-        known = next((c for c in before.conditions if c.type == "Ready"), None)
+        known = next((c for c in source.status.conditions if c.type == "Ready"), None)
         unchanged = known is not None and known.status == state
         return Condition(
             type="Ready",
             status=state,
             reason=Reason.ANSWERS if fault is None else fault.reason,
-            message="The source answers." if fault is None else fault.detail[:1024],
+            message=_well(source) if fault is None else fault.detail[:1024],
             last_transition_time=known.last_transition_time if known is not None and unchanged else now,
-            observed_generation=generation,
+            observed_generation=source.metadata.generation,
         )
+
+
+def _well(source: MetricSource) -> str:
+    files = source.spec.evidence
+    if files is None:
+        return "The source answers."
+    where = "the namespace of each Rollout" if files.namespace is None else f"the namespace {files.namespace}"
+    return f"Result files are read from ConfigMaps in {where}, where `gatewright evidence push` puts them."

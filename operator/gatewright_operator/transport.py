@@ -127,15 +127,18 @@ class Transport:
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
+        accept: str = "application/json",
     ) -> Object:
-        """One call, and its answer; `verb` is one of `METHODS`."""
+        """One call, and its answer; `verb` is one of `METHODS`, `accept` the form that the answer is wanted in."""
         if verb not in ("get", "list"):
             await self._admit(resource)
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         code = "0"
         try:
             async with asyncio.timeout(seconds):
-                status, retry_after, raw = await self._send(METHODS[verb], path, query, body, content_type)
+                status, retry_after, raw = await self._send(
+                    METHODS[verb], path, query, body, content_type, accept
+                )
             code = str(status)
             if status == 401:
                 await self._login_again()
@@ -159,10 +162,16 @@ class Transport:
             self._metrics.api_calls.inc(verb=verb, resource=resource.plural, code=code)
 
     async def _send(
-        self, method: str, path: str, query: Mapping[str, str] | None, body: Object | None, content_type: str
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: Object | None,
+        content_type: str,
+        accept: str,
     ) -> tuple[int, str | None, bytes]:
         _, url, headers, _, _ = await self._client.param_serialize(
-            method, path, header_params={"Accept": "application/json"}, auth_settings=["BearerToken"]
+            method, path, header_params={"Accept": accept}, auth_settings=["BearerToken"]
         )
         headers["Content-Type"] = content_type
         if query:

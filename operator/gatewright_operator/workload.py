@@ -20,11 +20,15 @@ from gatewright_analysis.names import (
     POD_TEMPLATE_HASH,
     REVISION_LABEL,
     ROLLOUT_LABEL,
+    WORLD_PREFIX,
 )
 
 Json = dict[str, Any]
 
 _NOT_THE_VERSION = (POD_TEMPLATE_HASH, ROLLOUT_LABEL, REVISION_LABEL)
+MOST_DECLARED = 64
+MOST_CHARACTERS = 1024
+"""Of the declared world, as a GateRun can hold it."""
 GENERATE_NAME_LENGTH = 58
 """The API server cuts `generateName` to this many characters before it adds five of its own."""
 
@@ -52,6 +56,25 @@ def config_of(template: Json) -> str:
 def images_of(template: Json) -> tuple[str, ...]:
     """`container=image` for each container of a template, in order."""
     return tuple(f"{c['name']}={c.get('image', '')}" for c in template["spec"].get("containers", ()))
+
+
+def declared_world(template: Json) -> dict[str, str]:
+    """What a template says that its version runs with: its annotations `world.gatewright.dev/KEY`, by KEY.
+
+    A GateRun holds up to 64 of up to 1,024 characters. A longer value stands as its digest, and of more than 64 there
+    is one digest of all: no result file can say the same, and another one still is another world.
+    """
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    found = {
+        key.removeprefix(WORLD_PREFIX): value if len(value) <= MOST_CHARACTERS else _digest(value)
+        for key, value in sorted(annotations.items())
+        if key.startswith(WORLD_PREFIX)
+    }
+    return found if len(found) <= MOST_DECLARED else {"all": _digest(found)}
+
+
+def _digest(value: Any) -> str:
+    return f"sha256:{hashlib.sha256(rfc8785.dumps(value)).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)

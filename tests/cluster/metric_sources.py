@@ -41,20 +41,33 @@ def silent_server() -> Iterator[str]:
 @contextmanager
 def metric_source(cluster: Instance, name: str, **spec: Any) -> Iterator[str]:
     """A MetricSource of this name, removed with the block."""
+    prometheus = {
+        "address": cluster.prometheus_url,
+        "scrapeInterval": "1s",
+        "arms": {"by": "PodName", "label": "pod", "namespaceLabel": "namespace"},
+        "producer": "Workload",
+    }
+    with _source(cluster, name, prometheus | spec):
+        yield name
+
+
+@contextmanager
+def result_files(cluster: Instance, name: str, **evidence: str) -> Iterator[str]:
+    """A MetricSource of pushed result files, removed with the block."""
+    with _source(cluster, name, {"evidence": evidence, "producer": "Judge"}):
+        yield name
+
+
+@contextmanager
+def _source(cluster: Instance, name: str, spec: dict[str, Any]) -> Iterator[None]:
     body = {
         "apiVersion": "gatewright.dev/v1alpha1",
         "kind": "MetricSource",
         "metadata": {"name": name},
-        "spec": {
-            "address": cluster.prometheus_url,
-            "scrapeInterval": "1s",
-            "arms": {"by": "PodName", "label": "pod", "namespaceLabel": "namespace"},
-            "producer": "Workload",
-            **spec,
-        },
+        "spec": spec,
     }
     rest(cluster.kubeconfig, "POST", _PATH, body)
     try:
-        yield name
+        yield
     finally:
         rest(cluster.kubeconfig, "DELETE", f"{_PATH}/{name}")

@@ -60,6 +60,10 @@ class FakeApi:
             raise Conflict("it changed", status=409)
         return self.store(resource, body)
 
+    async def metadata(self, resource: Resource, namespace: str | None, **_: Any) -> Listing:
+        listed = await self.listing(resource, namespace)
+        return Listing([{"metadata": item["metadata"]} for item in listed.items], listed.resource_version)
+
     async def listing(self, resource: Resource, namespace: str | None, **_: Any) -> Listing:
         await self._answer("list", resource)
         items = [

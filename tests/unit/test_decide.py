@@ -129,6 +129,12 @@ class TestHold:
         failed = result("answers", "fail", Reason.FAILED_THRESHOLD)
         assert decided(good(answers=failed), 45).decision is Decision.HOLD
 
+    def test_a_judge_that_drifted_is_a_hold_at_once_also_in_a_bake(self) -> None:
+        drifted = result("answers", "inconclusive", Reason.WORLD_DRIFTED)
+        for rule in OnInconclusive:
+            outcome = decided(good(answers=drifted), 45, on_inconclusive=rule)
+            assert (outcome.decision, outcome.reason) == (Decision.HOLD, Reason.WORLD_DRIFTED)
+
     @pytest.mark.parametrize("status", ["inconclusive", "error"])
     def test_evidence_that_cannot_be_used_waits_for_the_deadline(self, status: str) -> None:
         results = good(errors=result("errors", status, Reason.UNREACHABLE))

@@ -112,3 +112,8 @@ def test_a_window_must_hold_two_scrapes() -> None:
     assert found is not None
     assert found.reason is Reason.INVALID_SPEC
     assert "lengthen the window" in found.detail
+
+
+def test_result_files_are_not_scraped_so_any_window_holds_them() -> None:
+    files = MetricSource.model_validate({"spec": {"evidence": {}, "producer": "Judge"}})
+    assert window_problem(files, 2) is None

@@ -8,6 +8,9 @@ from enum import Enum, auto
 
 from gatewright_analysis.reasons import Reason
 
+_SHOWN = 120
+"""Characters of a judge's name in sentences."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counts:
@@ -44,12 +47,28 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeIdentity:
+    """What gave the verdicts on sampled items, by its own word. Without an id: the result file names none."""
+
+    id: str = ""
+    version: str = ""
+    fingerprint: str = ""
+
+    def __str__(self) -> str:
+        """`judge-x 3 (fp_81a4)`, in characters that can be shown."""
+        said = " ".join(part for part in (self.id, self.version) if part) or "no named judge"
+        whole = f"{said} ({self.fingerprint})" if self.fingerprint else said
+        shown = "".join(char if char.isprintable() else "?" for char in whole)
+        return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """A closed window (t0 + k·w, t0 + (k+1)·w]: the same for both arms. With a fault, its counts do not count.
 
     What else a kind of evidence has to say stands beside the counts: `clusters` (of which `canary` and `missing` are
-    the sums) for samples that hang together, `scores` (each in [0, 1]; `canary` is empty) for scores, `value` for a
-    gauge.
+    the sums) for samples that hang together, `scores` (each in [0, 1]; `canary` is empty, and `clusters` say whose they
+    are) for scores, `value` for a gauge.
     """
 
     index: int

@@ -15,6 +15,7 @@ from gatewright_analysis.evidence.model import (
     Fault,
     JobFacts,
     JobPhase,
+    JudgeIdentity,
     PodFacts,
     Tick,
     Window,
@@ -42,9 +43,21 @@ class CheckRecord:
     rendered: str = ""
     """sha256 of the queries as they were asked."""
     files: tuple[str, ...] = ()
-    """sha256 of the result files that were read."""
+    """sha256 of the evidence records that were counted, and of the result files that they were made of."""
+    judge: JudgeIdentity | None = None
+    """What gave the verdicts in those files; None while none is counted."""
+    seed: int | None = None
+    """Seed that the items were drawn with, where the files name one and agree."""
     cached_from: str = ""
     """GateRun whose result stands for this one."""
+
+    @property
+    def counted(self) -> tuple[Window, ...]:
+        """Its windows. What a Job reported is one: counts that a later attempt at the step adds to."""
+        job = self.job
+        if job is not None and job.good is not None and job.bad is not None:
+            return (Window(0, Counts(job.good, job.bad)),)
+        return self.windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +139,8 @@ def _write_check(record: CheckRecord) -> Json:
         "windowPending": record.window_pending,
         "rendered": record.rendered,
         "files": list(record.files),
+        "judge": None if record.judge is None else _write_judge(record.judge),
+        "seed": record.seed,
         "cachedFrom": record.cached_from,
     }
 
@@ -142,8 +157,14 @@ def _read_check(body: Json) -> CheckRecord:
         window_pending=body["windowPending"],
         rendered=body["rendered"],
         files=tuple(body["files"]),
+        judge=None if body["judge"] is None else JudgeIdentity(*body["judge"]),
+        seed=body["seed"],
         cached_from=body["cachedFrom"],
     )
+
+
+def _write_judge(judge: JudgeIdentity) -> list[str]:
+    return [judge.id, judge.version, judge.fingerprint]
 
 
 def _write_window(window: Window) -> Json:

@@ -47,14 +47,14 @@ class Grid:
 
     def window_at(self, at: float) -> int:
         """Index of the window that holds the Unix time `at`; negative before t0."""
-        return _index(at - self.t0, self.window)
+        return window_index(at - self.t0, self.window)
 
     def window_bounds(self, index: int) -> tuple[float, float]:
         """(start, end] of a window in Unix seconds."""
         return self.t0 + index * self.window, self.t0 + (index + 1) * self.window
 
     def tick_at(self, at: float) -> int:
-        return _index(at - self.t0, self.scrape_interval)
+        return window_index(at - self.t0, self.scrape_interval)
 
     def tick_end(self, index: int) -> float:
         """End of a tick in seconds after t0."""
@@ -70,7 +70,7 @@ class Grid:
         return max(0, _index_inclusive(now - self.scrape_interval - self.t0, self.window))
 
 
-def _index(offset: float, length: float) -> int:
+def window_index(offset: float, length: float) -> int:
     """Index of the interval (k·length, (k+1)·length] that holds `offset`."""
     return math.ceil(_ratio(offset, length)) - 1
 

@@ -133,6 +133,8 @@ class GateRunSpec(Model):
     """No gate comes after this one before 100 %: a check with `pool: Rollout` has to pass here."""
     more_samples: bool = False
     """A person ordered more samples: sampled checks are judged again, on all samples of this artifact together."""
+    world: Annotated[dict[str, Text], Field(max_length=64)] = Field(default_factory=dict)
+    """What the pod template declares that the version runs with: its annotations `world.gatewright.dev/KEY`."""
     fingerprints: Annotated[tuple[FingerprintValue, ...], Field(max_length=16)] = ()
     """What models and judges said of themselves when the attempt began."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD

@@ -96,8 +96,13 @@ def config_digest(pod_spec: Mapping[str, Any]) -> str:
     return digest_of_json(told)
 
 
-def world_snapshot(images: Iterable[tuple[str, str]], fingerprints: Iterable[tuple[str, str]] = ()) -> str:
-    """Digest of what a version runs with: its images, and (name, value) of each model and judge.
+def world_snapshot(
+    images: Iterable[tuple[str, str]],
+    fingerprints: Iterable[tuple[str, str]] = (),
+    declared: Mapping[str, str] | None = None,
+) -> str:
+    """Digest of what a version runs with: its images, (name, value) of each model and judge, and what its pod template
+    declares.
 
     Without any of the latter it is the artifact's digest.
     """
@@ -105,6 +110,8 @@ def world_snapshot(images: Iterable[tuple[str, str]], fingerprints: Iterable[tup
     world: dict[str, Any] = {"images": _sorted_images(images)}
     if found:
         world["fingerprints"] = [[name, value] for name, value in found]
+    if declared:
+        world["declared"] = dict(declared)
     return digest_of_json(world)
 
 

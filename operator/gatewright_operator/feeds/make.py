@@ -8,6 +8,7 @@ from gatewright_operator.feeds.counters import CounterFeed
 from gatewright_operator.feeds.facts import CachedFeed, PodsFeed
 from gatewright_operator.feeds.gauges import GaugeFeed
 from gatewright_operator.feeds.jobs import JobFeed
+from gatewright_operator.feeds.suites import SuiteFeed
 
 
 def feed_of(desk: Desk, check: Check, evidence: Evidence, task: CheckTask) -> Feed:
@@ -27,4 +28,6 @@ def feed_of(desk: Desk, check: Check, evidence: Evidence, task: CheckTask) -> Fe
         return CounterFeed(desk, check, evidence, task, monitor, source=evidence.source)
     if monitor is not None and evidence.value is not None:
         return GaugeFeed(desk, check, evidence, task, monitor, source=evidence.source)
+    if monitor is not None and evidence.suite is not None:
+        return SuiteFeed(desk, check, evidence, task, monitor)
     raise ValueError(f"nothing reads evidence of the kind {evidence.kind}")

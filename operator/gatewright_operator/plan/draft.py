@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+from gatewright_analysis.explain import clip
 from gatewright_analysis.kinds.rollout import (
     AfterBack,
     BackStatus,
@@ -85,6 +86,9 @@ class Draft:
         self.actions.extend(actions)
 
     def set(self, **changes: Any) -> None:
+        if "message" in changes:
+            # Longer than the field, the whole status would be refused, a hold among it.
+            changes["message"] = clip(changes["message"])
         self.status = self.status.model_copy(update=changes)
 
     def say(self, reason: Reason, message: str, *, warning: bool = False) -> None:

@@ -11,7 +11,7 @@ from gatewright_operator.plan.draft import PROPAGATION, Draft
 from gatewright_operator.plan.fingerprints import pins
 from gatewright_operator.plan.samples import pooled_for_samples
 from gatewright_operator.plan.snapshot import CanaryPods
-from gatewright_operator.workload import canary_name, config_of, pod_prefix
+from gatewright_operator.workload import canary_name, config_of, declared_world, pod_prefix
 
 MOST_POOLED = 16
 MOST_EARLIER = 64
@@ -132,8 +132,11 @@ def _spec(
     assert contract is not None
     attempt, step, gated = d.status.attempt, d.step_key(), stage is Stage.CANARY
     bound_to = pins(d)
+    declared = {} if d.s.deployment is None else declared_world(d.s.deployment.template)
     snapshot = world_snapshot(
-        ((i.container, i.digest or i.image) for i in images), ((f.name, f.value) for f in bound_to)
+        ((i.container, i.digest or i.image) for i in images),
+        ((f.name, f.value) for f in bound_to),
+        declared,
     )
     before = _attempts_before(d, snapshot)
     pools = gated and any(c.pool is Pool.ROLLOUT for c in checks)
@@ -151,6 +154,7 @@ def _spec(
         world_snapshot=snapshot,
         images=images,
         config_digest=config_of(d.s.deployment.template) if d.s.deployment is not None else None,
+        world=declared,
         initiator=d.canary.initiator,
         checks=tuple(c.id for c in checks),
         clock=clock,
