@@ -8,6 +8,7 @@ from gatewright_analysis.evidence.model import Clock, Fault, Tick, Window
 from gatewright_analysis.facts import plain
 from gatewright_analysis.kinds.contract import OnBreach, Require
 from gatewright_analysis.kinds.evidence import ValueScope
+from gatewright_analysis.monitor import Finding, Glance
 from gatewright_analysis.proof import MAX_FAULTED
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask
@@ -90,6 +91,15 @@ class ValueMonitor:
                 "on_breach": OnBreach.HOLD if shared else self._task.on_breach,
             }
         )
+
+    def find(self, clock: Clock, *, fault: Fault | None = None, window_pending: bool = False) -> Finding:
+        """`result` in short."""
+        status, reason, _ = self._find(clock, fault)
+        return Finding(status, reason)
+
+    def glance(self) -> Glance:
+        """How many readings there were: a gauge has no share and no bounds."""
+        return Glance(self._readings, None, None, None, None, None, None)
 
     def _take(self, window: Window) -> None:
         value = window.value

@@ -7,7 +7,7 @@ from typing import Protocol
 from gatewright_analysis.evidence.model import Clock, Fault, JobFacts, PodFacts, Tick, Window
 from gatewright_analysis.facts import judge_job, judge_pods, plain
 from gatewright_analysis.gauge import ValueMonitor
-from gatewright_analysis.monitor import CheckMonitor
+from gatewright_analysis.monitor import CheckMonitor, Finding, Glance
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask
 from gatewright_analysis.verdict import CheckResult, CheckStatus
@@ -26,6 +26,10 @@ class Monitor(Protocol):
     def result(
         self, clock: Clock, *, fault: Fault | None = None, window_pending: bool = False
     ) -> CheckResult: ...
+
+    def find(self, clock: Clock, *, fault: Fault | None = None, window_pending: bool = False) -> Finding: ...
+
+    def glance(self) -> Glance: ...
 
 
 @dataclass(frozen=True, slots=True)

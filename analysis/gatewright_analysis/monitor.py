@@ -37,6 +37,19 @@ class Finding:
     fault: Fault | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The numbers of one look, unrounded, without a sentence: what a plot needs of each of many looks."""
+
+    n: int
+    score: float | None
+    ci_lower: float | None
+    ci_upper: float | None
+    threshold: float | None
+    log_e_pass: float | None
+    log_e_fail: float | None
+
+
 class CheckMonitor:
     """Fold closed windows with `add`, ticks with `add_ticks`; read with `result`.
 
@@ -193,6 +206,20 @@ class CheckMonitor:
             )
         newest = fault or self._proof.fault_at_end
         return Finding(CheckStatus.PENDING, Reason.COLLECTING, newest)
+
+    def glance(self) -> Glance:
+        """The numbers as they stand: far cheaper than `result`."""
+        sample = self._proof.sample
+        low, high = sample.interval() if sample.n + sample.missing else (None, None)
+        return Glance(
+            sample.n,
+            sample.share if sample.n else None,
+            low,
+            high,
+            self._task.terms.stated,
+            sample.log_e_pass(),
+            sample.log_e_fail() if self._breach is None else self._breach.log_e_absolute(),
+        )
 
     def _take(self, window: Window) -> None:
         self._proof.add(window)

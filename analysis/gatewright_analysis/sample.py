@@ -96,7 +96,9 @@ class Events:
 
     def interval(self) -> tuple[float, float]:
         total, z = self.n + self.missing, self._terms.z
-        return wilson_interval(self.good, total, z)[0], wilson_interval(self.good + self.missing, total, z)[1]
+        worst = wilson_interval(self.good, total, z)
+        best = wilson_interval(self.good + self.missing, total, z) if self.missing else worst
+        return worst[0], best[1]
 
     def log_e_pass(self) -> float:
         return log_e_pass(self.good, self.bad + self.missing, self._terms.threshold)

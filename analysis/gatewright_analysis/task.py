@@ -1,6 +1,7 @@
 """What is asked of one check at one gate, and the numbers that follow from it (statistics.md R2)."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -49,6 +50,23 @@ class Bounds:
     duration: float
     max_duration: float
     window: float
+    """Seconds of a window; of recorded evidence with windows of many lengths, a usual one."""
+    ends: tuple[float, ...] = ()
+    """Seconds after t0 at which recorded windows closed, all of them, growing; empty for windows of one length."""
+    last_index: int = field(init=False)
+    """The last window that ends by `max_duration`; the first one where none does."""
+    first_pass_index: int = field(init=False)
+    """The first window that ends at or after `duration`, or the last that counts where windows don't divide the gate."""
+
+    def __post_init__(self) -> None:
+        if not self.ends:
+            last = max(1, math.floor(self.max_duration / self.window + _EDGE)) - 1
+            first = math.ceil(self.duration / self.window - _EDGE) - 1
+        else:
+            last = max(1, bisect_right(self.ends, self.max_duration + _EDGE)) - 1
+            first = bisect_left(self.ends, self.duration - _EDGE)
+        object.__setattr__(self, "last_index", last)
+        object.__setattr__(self, "first_pass_index", min(first, last))
 
     @classmethod
     def of(cls, clock: Clock) -> "Bounds":
@@ -56,18 +74,7 @@ class Bounds:
 
     def end_of(self, index: int) -> float:
         """Seconds after t0 at which window `index` closes."""
-        return (index + 1) * self.window
-
-    @property
-    def last_index(self) -> int:
-        """The last window that ends by `max_duration`; the first one where none does."""
-        return max(1, math.floor(self.max_duration / self.window + _EDGE)) - 1
-
-    @property
-    def first_pass_index(self) -> int:
-        """The first window that ends at or after `duration`, or the last that counts where windows don't
-        divide the gate."""
-        return min(math.ceil(self.duration / self.window - _EDGE) - 1, self.last_index)
+        return self.ends[index] if self.ends else (index + 1) * self.window
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ verified where there is no cluster.
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gatewright_analysis.names import LEDGER_LABEL
 from gatewright_cli.errors import Exit, GateError, NotFound, UsageError
+from gatewright_cli.files import documents, objects
 from gatewright_cli.flags import KubeFlags
 from gatewright_cli.kube import Kube, Object, path
 from gatewright_cli.output import PLAIN, Style, clean, parse_time, print_json, print_lines, shorten, table
@@ -65,12 +65,8 @@ def from_cluster(kube: Kube, rollout: str) -> Source:
 
 def from_file(file: str, rollout: str) -> Source:
     """Raises GateError for a file that can't be read, UsageError when it holds several ledgers and none is named."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise GateError(f"{file} can't be read: {error}.") from error
     ledgers: dict[str, list[Object]] = {}
-    for config_map in _config_maps(_documents(text, file)):
+    for config_map in objects(documents(file)):
         name = str((config_map["metadata"].get("labels") or {}).get(LEDGER_LABEL) or "")
         if name:
             ledgers.setdefault(name, []).append(config_map)
@@ -88,28 +84,6 @@ def from_file(file: str, rollout: str) -> Source:
             f"{file} holds ledgers of {name} in several namespaces. Export one namespace at a time."
         )
     return Source(name, f"{name} in {file}", tuple(found))
-
-
-def _documents(text: str, file: str) -> list[Any]:
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        import yaml  # takes longer to import than JSON takes to read
-
-        try:
-            return list(yaml.safe_load_all(text))
-        except yaml.YAMLError as error:
-            raise GateError(f"{file} is neither JSON nor YAML: {clean(error)[:200]}.") from error
-
-
-def _config_maps(documents: Iterable[Any]) -> Iterable[Object]:
-    for document in documents:
-        if isinstance(document, list):
-            yield from _config_maps(document)
-        elif isinstance(document, dict) and isinstance(document.get("items"), list):
-            yield from _config_maps(document["items"])
-        elif isinstance(document, dict) and isinstance(document.get("metadata"), dict):
-            yield document
 
 
 def entries_of(config_maps: Sequence[Object]) -> list[dict[str, Any]]:

@@ -93,6 +93,10 @@ def _gatewright(argv: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return Exit.USAGE
+    if args.command == "backtest":
+        from gatewright_cli import backtest, parser_offline
+
+        return backtest.run(parser_offline.backtest_options(args))
     from gatewright_cli import ledger
 
     return ledger.run(KubeFlags(), args.action, *_ledger_arguments(args))

@@ -135,6 +135,9 @@ def gatewright_parser() -> Parser:
     commands.add_parser(
         "operator", help="run the operator (its own options: gatewright operator --help)", add_help=False
     )
+    from gatewright_cli import parser_offline
+
+    parser_offline.add_backtest(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
     _ledger(ledger.add_subparsers(dest="action", metavar="ACTION", required=True), offline=True)
     return parser
