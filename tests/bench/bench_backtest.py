@@ -34,7 +34,11 @@ CONTRACT = {
                 "evidence": [
                     {
                         "stages": ["Canary"],
-                        "counts": {"source": "prometheus", "bad": ['requests{code="500"}'], "total": ["requests"]},
+                        "counts": {
+                            "source": "prometheus",
+                            "bad": ['requests{code="500"}'],
+                            "total": ["requests"],
+                        },
                     }
                 ],
             }
