@@ -14,6 +14,7 @@ from gatewright_analysis.kinds.evidence import KINDS, JobReport
 from gatewright_analysis.kinds.rollout import RolloutSpec
 from gatewright_analysis.kinds.source import MetricSourceSpec
 from gatewright_analysis.names import GROUP
+from gatewright_analysis.task import Terms
 
 _Spec = TypeVar("_Spec", bound=Model)
 _OWN_LIMIT = ("pods", "value", "burnRate", "paired")
@@ -108,5 +109,12 @@ def _problems_of(check: Check) -> Iterator[str]:
             yield "a value needs a limit: min, max, or both."
         if entry.burn_rate is not None and not 0 < entry.burn_rate.limit < 1:
             yield "maxBurn times (1 - objective) must lie between 0 and 1."
+    for entry in check.evidence:
+        allowed = check.limit_at(entry.stages[0])
+        if check.calibration is not None and allowed is not None:
+            try:
+                Terms.of(check, entry, allowed, 1)
+            except ValueError as error:
+                yield str(error)
     if check.min_samples and check.planned_samples and check.min_samples > check.planned_samples:
         yield "plannedSamples must not be below minSamples."

@@ -97,6 +97,10 @@ def _gatewright(argv: list[str]) -> int:
         from gatewright_cli import backtest, parser_offline
 
         return backtest.run(parser_offline.backtest_options(args))
+    if args.command == "plan":
+        from gatewright_cli import plan
+
+        return plan.run(plan.Options(args.contract, args.rollout, tuple(args.rate), _json(args)))
     from gatewright_cli import ledger
 
     return ledger.run(KubeFlags(), args.action, *_ledger_arguments(args))

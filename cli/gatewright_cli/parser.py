@@ -138,6 +138,7 @@ def gatewright_parser() -> Parser:
     from gatewright_cli import parser_offline
 
     parser_offline.add_backtest(commands)
+    parser_offline.add_plan(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
     _ledger(ledger.add_subparsers(dest="action", metavar="ACTION", required=True), offline=True)
     return parser

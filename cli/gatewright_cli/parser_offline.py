@@ -70,6 +70,30 @@ def add_backtest(commands: "_Commands") -> None:
     parser.add_argument("-o", "--output", choices=("json",), help="print JSON for programs, with all looks")
 
 
+def add_plan(commands: "_Commands") -> None:
+    """`gatewright plan`."""
+    parser = commands.add_parser(
+        "plan",
+        help="whether a contract can pass, and how long that takes",
+        description="For each check and gate: the least and the planned samples, the probability that a candidate half-way\n"
+        "between its limit and perfect passes, and at a rate of requests how long it takes. Says what can never\n"
+        "pass, and what no gate of this length can find.",
+        epilog="example:\n  gatewright plan contract.yaml --rollout rollout.yaml --rate 1200\n\n"
+        "exit codes:\n  0 all can pass   1 something can never pass, or a file can't be read   2 usage",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("contract", metavar="CONTRACT", help="file with the GateContract, - for stdin")
+    parser.add_argument("--rollout", metavar="FILE", help="file with the Rollout: its gates and weights")
+    parser.add_argument(
+        "--rate",
+        metavar="R",
+        action="append",
+        default=[],
+        help="requests per minute of the whole service; ID=R: events per minute of one check",
+    )
+    parser.add_argument("-o", "--output", choices=("json",), help="print JSON for programs")
+
+
 def backtest_options(args: argparse.Namespace) -> "Options":
     """The options of `backtest.run`. Raises UsageError for words that don't go together."""
     from gatewright_cli import durations
