@@ -12,6 +12,7 @@ from gatewright_analysis.monitor import Finding, Glance
 from gatewright_analysis.proof import MAX_FAULTED
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask
+from gatewright_analysis.total_failure import TotalFailureFound
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Statistics
 
 _CONSECUTIVE: Final = 3
@@ -48,6 +49,11 @@ class ValueMonitor:
     def next_index(self) -> int:
         """The window that `add` expects."""
         return self._next
+
+    @property
+    def total_failure(self) -> TotalFailureFound | None:
+        """A gauge has none."""
+        return None
 
     def add(self, window: Window) -> None:
         """The next closed window. Raises ValueError for one that was already there: evidence is append-only."""

@@ -10,6 +10,7 @@ from gatewright_analysis.gauge import ValueMonitor
 from gatewright_analysis.monitor import CheckMonitor, Finding, Glance
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask
+from gatewright_analysis.total_failure import TotalFailureFound
 from gatewright_analysis.verdict import CheckResult, CheckStatus
 
 
@@ -18,6 +19,9 @@ class Monitor(Protocol):
 
     @property
     def next_index(self) -> int: ...
+
+    @property
+    def total_failure(self) -> TotalFailureFound | None: ...
 
     def add(self, window: Window) -> None: ...
 

@@ -19,6 +19,7 @@ from gatewright_analysis.statistics.evalue import samples_for_pass
 from gatewright_analysis.statistics.plan import formula_samples
 from gatewright_analysis.statistics.wilson import wilson_interval
 from gatewright_analysis.task import SAMPLES_FLOOR, Bounds, CheckTask
+from gatewright_analysis.total_failure import TotalFailureFound
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Statistics
 
 GRACE_WINDOWS: Final = 2
@@ -81,6 +82,11 @@ class CheckMonitor:
     def next_index(self) -> int:
         """The window that `add` expects."""
         return self._next
+
+    @property
+    def total_failure(self) -> TotalFailureFound | None:
+        """What the rule of total failure found, None while it found nothing."""
+        return None if self._breach is None else self._breach.total_failure
 
     def add(self, window: Window) -> None:
         """The next closed window. Raises ValueError for one that was already there: evidence is

@@ -41,6 +41,8 @@ class Prior:
 
     windows: tuple[Window, ...]
     ticket_used: bool
+    run: str = ""
+    """GateRun whose stored evidence it is, where there is one."""
 
 
 @dataclass(frozen=True, slots=True)

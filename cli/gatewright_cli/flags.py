@@ -42,7 +42,18 @@ WORTH_REPEATING = frozenset(("--as", "--as-group", "--cluster", "--context", "--
 """Repeated in the commands that we print; never `--token` and the like."""
 
 OWN_WITH_VALUE = frozenset(
-    ("--reason", "--expires", "--timeout", "--image", "--output", "-o", "--file", "-f", "--head")
+    (
+        "--reason",
+        "--expires",
+        "--timeout",
+        "--image",
+        "--output",
+        "-o",
+        "--file",
+        "-f",
+        "--head",
+        "--evidence",
+    )
 )
 """Our options whose next word is a value even when it looks like one of kubectl's flags."""
 

@@ -106,8 +106,11 @@ def _gatewright(argv: list[str]) -> int:
     return ledger.run(KubeFlags(), args.action, *_ledger_arguments(args))
 
 
-def _ledger_arguments(args: argparse.Namespace) -> tuple[str, str | None, str | None, str | None]:
-    return _name(args.rollout), args.file, getattr(args, "head", None), args.output
+def _ledger_arguments(
+    args: argparse.Namespace,
+) -> tuple[str, str | None, str | None, str | None, str | None]:
+    head, evidence = getattr(args, "head", None), getattr(args, "evidence", None)
+    return _name(args.rollout), args.file, head, args.output, evidence
 
 
 def _name(text: str | None) -> str:

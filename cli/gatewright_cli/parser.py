@@ -196,6 +196,7 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
     for name, short in (
         ("show", "the entries, oldest first"),
         ("verify", "walk the hash chain from the first entry; exit code 1 says that it is broken"),
+        ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
         formats = ("json", "jsonl") if name == "show" else ("json",)
         parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
@@ -209,6 +210,13 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
             help="read this file instead, - for stdin: what `kubectl get configmaps -l gatewright.dev/ledger "
             "-o json` (or yaml) printed",
         )
+        if name == "replay":
+            parser.add_argument(
+                "--evidence",
+                metavar="FILE",
+                required=offline,
+                help="with --file: what `kubectl get configmaps -l gatewright.dev/evidence -o json` printed",
+            )
         if name == "verify":
             parser.add_argument(
                 "--head",

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from gatewright_analysis.evidence.model import Clock
+from gatewright_analysis.evidence.packed import windows_of
 from gatewright_analysis.evidence.question import Question
 from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.run import GateRun
@@ -13,7 +14,7 @@ from gatewright_analysis.task import CheckTask, Prior
 from gatewright_analysis.verdict import CheckResult
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
-from gatewright_operator.evidence_store import windows_of
+from gatewright_operator.evidence_store import digest_of
 from gatewright_operator.feeds.base import Desk, Feed
 from gatewright_operator.feeds.make import feed_of
 from gatewright_operator.plan.snapshot import PinnedContract
@@ -29,9 +30,11 @@ CATCH_UP_SECONDS = 0.25
 class RunState:
     """Kept between looks in memory only."""
 
-    def __init__(self, desk: Desk, feeds: list[Feed]) -> None:
+    def __init__(self, desk: Desk, feeds: list[Feed], evidence_of: dict[str, str] | None = None) -> None:
         self._desk = desk
         self._feeds = feeds
+        self._evidence_of = evidence_of or {}
+        """Digests of other runs' evidence that this one rests on, by run."""
         self.run = desk.run
         self.contract = desk.contract
 
@@ -62,7 +65,10 @@ class RunState:
                 last_gate=run.spec.last_gate,
             )
             feeds.append(feed_of(desk, check, entry, task))
-        return cls(desk, feeds)
+        evidence_of = {
+            m[0]["metadata"]["name"]: digest_of(m[1]) for m in (*stored, *earlier) if m is not None
+        }
+        return cls(desk, feeds, evidence_of)
 
     def clock(self, now: datetime) -> Clock:
         return self._desk.clock(now)
@@ -120,6 +126,8 @@ class RunState:
             on_inconclusive=spec.on_inconclusive,
             pooled_from=spec.pooled_from,
             earlier_runs=spec.earlier_runs,
+            expected=spec.checks,
+            evidence_of=self._evidence_of,
             checks={feed.check.id: feed.record(now) for feed in self._feeds},
         )
 
@@ -138,4 +146,4 @@ def _prior(stored: tuple[Json, Json], check: str) -> Prior:
     run, evidence = stored
     results = run["status"]["verdict"].get("checks", ())
     used = any(r["id"] == check and (r.get("statistics") or {}).get("ticketUsed", False) for r in results)
-    return Prior(windows=windows_of(evidence, check), ticket_used=used)
+    return Prior(windows=windows_of(evidence, check), ticket_used=used, run=run["metadata"]["name"])

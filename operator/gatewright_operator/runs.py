@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from gatewright_analysis.decide import decide
+from gatewright_analysis.evidence.packed import encode
 from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun, RunPhase
@@ -20,7 +21,7 @@ from gatewright_operator.api import Api
 from gatewright_operator.apply import owner_reference
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import AlreadyExists
-from gatewright_operator.evidence_store import encode, manifest
+from gatewright_operator.evidence_store import manifest
 from gatewright_operator.keys import Key
 from gatewright_operator.metrics import Gauge, Metrics
 from gatewright_operator.plan.snapshot import PinnedContract

@@ -29,6 +29,15 @@ class UnreadableRecord(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class PriorRecord:
+    """An earlier attempt whose evidence was counted as well."""
+
+    run: str
+    """GateRun whose stored windows it is."""
+    ticket_used: bool
+
+
+@dataclass(frozen=True, slots=True)
 class CheckRecord:
     """Everything that was collected for one check at one gate."""
 
@@ -45,6 +54,9 @@ class CheckRecord:
     """sha256 of the result files that were read."""
     cached_from: str = ""
     """GateRun whose result stands for this one."""
+    cached: Mapping[str, Any] | None = None
+    """That result as a verdict holds it: nothing else of the evidence could give it again."""
+    prior: tuple[PriorRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,10 @@ class RunRecord:
     """Earlier steps, for checks that pool over the rollout."""
     drifted: str = ""
     """What of the world had changed when the verdict was given; empty when nothing had."""
+    expected: tuple[str, ...] = ()
+    """Ids of the checks that judge at this gate."""
+    evidence_of: Mapping[str, str] = field(default_factory=dict)
+    """sha256 of the records of other runs that this one rests on, by run: those that were there."""
     checks: Mapping[str, CheckRecord] = field(default_factory=dict)
 
 
@@ -86,6 +102,8 @@ def write(record: RunRecord) -> Json:
         "pooledFrom": list(record.pooled_from),
         "earlierRuns": list(record.earlier_runs),
         "drifted": record.drifted,
+        "expected": list(record.expected),
+        "evidenceOf": dict(sorted(record.evidence_of.items())),
         "checks": {check: _write_check(own) for check, own in sorted(record.checks.items())},
     }
 
@@ -106,6 +124,8 @@ def read(data: bytes) -> RunRecord:
             pooled_from=tuple(body["pooledFrom"]),
             earlier_runs=tuple(body["earlierRuns"]),
             drifted=body["drifted"],
+            expected=tuple(body.get("expected", body["checks"])),
+            evidence_of=dict(body.get("evidenceOf", {})),
             checks={check: _read_check(own) for check, own in body["checks"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -123,6 +143,8 @@ def _write_check(record: CheckRecord) -> Json:
         "rendered": record.rendered,
         "files": list(record.files),
         "cachedFrom": record.cached_from,
+        "cached": None if record.cached is None else dict(record.cached),
+        "prior": [[own.run, own.ticket_used] for own in record.prior],
     }
 
 
@@ -139,6 +161,8 @@ def _read_check(body: Json) -> CheckRecord:
         rendered=body["rendered"],
         files=tuple(body["files"]),
         cached_from=body["cachedFrom"],
+        cached=body.get("cached"),
+        prior=tuple(PriorRecord(*own) for own in body.get("prior", ())),
     )
 
 

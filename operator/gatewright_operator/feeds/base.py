@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from gatewright_analysis.evidence.model import Clock, Fault, Tick, Window
 from gatewright_analysis.evidence.question import Answers, Question
-from gatewright_analysis.evidence.record import CheckRecord
+from gatewright_analysis.evidence.record import CheckRecord, PriorRecord
 from gatewright_analysis.judge import Monitor
 from gatewright_analysis.kinds.contract import Check, Evidence
 from gatewright_analysis.kinds.run import GateRun
@@ -139,4 +139,5 @@ class WindowFeed:
             ticks=self.ticks,
             fault=self.fault,
             window_pending=self._window_pending(self.desk.clock(now)),
+            prior=tuple(PriorRecord(own.run, own.ticket_used) for own in self.task.prior),
         )

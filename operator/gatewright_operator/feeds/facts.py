@@ -81,4 +81,4 @@ class CachedFeed(FactFeed):
 
     def record(self, now: datetime) -> CheckRecord:
         assert self.task.cached is not None
-        return CheckRecord(cached_from=self.task.cached.cached_from)
+        return CheckRecord(cached_from=self.task.cached.cached_from, cached=self.task.cached.wire())
