@@ -57,6 +57,10 @@ verify: $(INSTALLED) ## fail when a generated file is not what its source says
 bench: $(INSTALLED) control-plane ## measure: API calls, seconds to restore, memory, cold start (the figures in docs/reference)
 	@for script in tests/bench/bench_*.py; do echo "== $$script"; $(PYTHON) "$$script"; done
 
+.PHONY: bench-verdicts
+bench-verdicts: $(INSTALLED) ## how good verdicts are beside the peers' rules, simulated, into docs/explanation/verdict-quality.md (four minutes of one core)
+	@$(PYTHON) -m tests.bench.verdicts
+
 .PHONY: lock
 lock: $(INSTALLED) ## resolve pyproject.toml anew into requirements.lock (all) and requirements-image.lock (what the operator needs)
 	$(UV_COMPILE) --group dev -o requirements.lock
@@ -69,7 +73,7 @@ clean: ## remove the virtual environment and what tools have cached in this fold
 
 .PHONY: help
 help: ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---- what the targets above stand on ----
 

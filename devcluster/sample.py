@@ -7,12 +7,15 @@ variable                default   meaning
 ``PORT``                8080      where it listens
 ``VERSION``             v1        shown in each answer's body and in its ``x-version`` header
 ``ERROR_RATE``          0         share of requests answered with 500
-``ERROR_PATTERN``       random    ``even``: exact shares, evenly spread, instead of drawn by chance
+``ERROR_PATTERN``       random    ``even``: exact shares, evenly spread, instead of drawn by chance;
+                                  ``bursts``: all of a quarter of a minute's errors come in one stretch
 ``ERROR_AFTER_SECONDS`` 0         no request fails before this time: a version that turns bad later
+``OUTAGE_FILE``         (none)    while a file of this name exists, every request fails: what all depend on
 ``SEED``                (none)    makes the chances repeatable
 ``LATENCY_MS``          0         mean time to answer; drawn from half to one and a half of it
 ``LATENCY_SLOW_RATE``   0         share of requests that take ``LATENCY_SLOW_MS`` (1000) instead
 ``JUDGE_PASS_RATE``     (none)    counts a verdict, faithful or unfaithful, with each request
+``MODEL_INFO``          (none)    labels of an info metric: ``model=j-1,version=3`` → ``model_info``
 ``READY``               true      ``false``: /readyz answers 503
 ``START_DELAY_SECONDS`` 0         listens only after this time
 ``CRASH_AFTER_SECONDS`` (none)    exits with code 1 after this time
@@ -21,7 +24,10 @@ variable                default   meaning
 ``LAZY_SERIES``         false     ``true``: series appear with their first event
 ======================= ========= ====================================================================
 
-/metrics, /healthz and /readyz are not counted. Only the standard library's light modules are imported: a
+A POST to ``/model-info/LABEL/VALUE`` changes one of the labels of ``MODEL_INFO``, as a model does that is
+replaced behind its address while nothing is deployed.
+
+/metrics, /healthz, /readyz and /model-info are not counted. Only the standard library's light modules are imported: a
 start takes a fraction of what asyncio alone would.
 """
 
@@ -35,6 +41,7 @@ from collections.abc import Callable
 from devcluster.sample_http import EventLoop, HttpServer, Reply
 from devcluster.sample_metrics import VERDICTS, Metrics
 
+BURST_SECONDS = 15.0
 FINISH_SECONDS = 30.0
 LAST_WORDS_SECONDS = 0.1
 
@@ -64,9 +71,11 @@ def choice(name: str, default: str, *allowed: str) -> str:
 
 
 def chance(rate: float, pattern: str, generator: random.Random) -> Callable[[], bool]:
-    """A function that says yes in this share of its calls: by chance, or exactly and evenly spread."""
+    """A function that says yes in this share of its calls: by chance, exactly and evenly spread, or in bursts."""
     if pattern == "random":
         return lambda: generator.random() < rate
+    if pattern == "bursts":
+        return lambda: time.monotonic() % BURST_SECONDS < rate * BURST_SECONDS
     calls = 0
 
     def even() -> bool:
@@ -78,6 +87,15 @@ def chance(rate: float, pattern: str, generator: random.Random) -> Callable[[], 
     return even
 
 
+def labels(name: str) -> dict[str, str]:
+    """A setting of the form ``a=b,c=d``; empty when it is not set. Raises BadSetting."""
+    text = os.environ.get(name, "")
+    pairs = [pair.partition("=") for pair in text.split(",") if pair]
+    if not all(label.isidentifier() and separator for label, separator, _ in pairs):
+        raise BadSetting(f"{name}={text!r} must be of the form label=value,label=value")
+    return {label: value for label, _, value in pairs}
+
+
 class Sample:
     """The service: what it answers, and how it ends."""
 
@@ -85,11 +103,12 @@ class Sample:
         """Read the environment. Raises BadSetting."""
         seed = os.environ.get("SEED")
         generator = random.Random(seed or None)
-        pattern = choice("ERROR_PATTERN", "random", "random", "even")
+        pattern = choice("ERROR_PATTERN", "random", "random", "even", "bursts")
         self._loop, self._draw = loop, generator.random
         self._version = os.environ.get("VERSION") or "v1"
         self._fails = chance(number("ERROR_RATE", 0, highest=1), pattern, generator)
         self._fails_from = time.monotonic() + number("ERROR_AFTER_SECONDS", 0)
+        self._outage = os.environ.get("OUTAGE_FILE", "")
         self._is_slow = chance(number("LATENCY_SLOW_RATE", 0, highest=1), pattern, generator)
         self._latency_seconds = number("LATENCY_MS", 0) / 1000
         self._slow_seconds = number("LATENCY_SLOW_MS", 1000) / 1000
@@ -101,6 +120,7 @@ class Sample:
             lazy_series=choice("LAZY_SERIES", "false", "true", "false") == "true",
             judged=judged,
             queue_depth=number("GAUGE", 0),
+            model=labels("MODEL_INFO"),
         )
         self._headers = f"Content-Type: application/json\r\nx-version: {self._version}\r\n"
         self._pod = os.environ.get("HOSTNAME", "")
@@ -116,7 +136,7 @@ class Sample:
         self._server = HttpServer(self._loop, address, port, self.handle)
         print(f"sample {self._version} listens on {address}:{port}", flush=True)
 
-    def handle(self, _method: str, path: str, reply: Reply) -> None:
+    def handle(self, method: str, path: str, reply: Reply) -> None:
         """Answer a request, now or after the latency that was drawn for it."""
         match path:
             case "/metrics":
@@ -126,12 +146,18 @@ class Sample:
             case "/readyz":
                 ready = self._ready and not self._draining
                 reply(200 if ready else 503, b"ready\n" if ready else b"not ready\n", "")
+            case _ if path.startswith("/model-info/") and method == "POST":
+                label, _, value = path.removeprefix("/model-info/").partition("/")
+                known = self._metrics.set_model(label, value)
+                reply(200 if known else 404, b"changed\n" if known else b"no such label\n", "")
             case _:
                 self._serve(path, reply)
 
     def _serve(self, path: str, reply: Reply) -> None:
         began = time.perf_counter()
-        code = 500 if time.monotonic() >= self._fails_from and self._fails() else 200
+        fails = time.monotonic() >= self._fails_from and self._fails()
+        fails = fails or (self._outage != "" and os.path.exists(self._outage))
+        code = 500 if fails else 200
         if self._passes is not None:
             self._metrics.verdict(VERDICTS[0] if self._passes() else VERDICTS[1])
 

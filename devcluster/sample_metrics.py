@@ -11,18 +11,21 @@ VERDICTS = ("faithful", "unfaithful")
 
 
 class Metrics:
-    """Counts requests by code and route, their duration, and a judge's verdicts.
+    """Counts requests by code and route, their duration, and a judge's verdicts; says which model it is.
 
     ``lazy_series``: a series appears with its first event, as many services have it, instead of at 0 from
     the start.
     """
 
-    def __init__(self, *, lazy_series: bool, judged: bool, queue_depth: float) -> None:
+    def __init__(
+        self, *, lazy_series: bool, judged: bool, queue_depth: float, model: dict[str, str] | None = None
+    ) -> None:
         self._requests: dict[tuple[str, str], int] = {}
         self._durations: dict[str, list[int]] = {}
         self._sums: dict[str, float] = {}
         self._verdicts: dict[str, int] = {}
         self._queue_depth = queue_depth
+        self._model = dict(model or {})
         if not lazy_series:
             self._requests = {("200", ROOT_ROUTE): 0, ("500", ROOT_ROUTE): 0}
             self._durations = {ROOT_ROUTE: [0] * (len(BUCKETS) + 1)}
@@ -33,7 +36,7 @@ class Metrics:
     def request(self, code: int, path: str, seconds: float) -> None:
         """A request was answered."""
         route = path if path in self._sums or len(self._sums) < MAX_ROUTES else "other"
-        route = route.replace("\\", "\\\\").replace('"', '\\"')
+        route = _escaped(route)
         key = str(code), route
         self._requests[key] = self._requests.get(key, 0) + 1
         counts = self._durations.setdefault(route, [0] * (len(BUCKETS) + 1))
@@ -43,6 +46,13 @@ class Metrics:
     def verdict(self, verdict: str) -> None:
         """A judge looked at an answer."""
         self._verdicts[verdict] = self._verdicts.get(verdict, 0) + 1
+
+    def set_model(self, label: str, value: str) -> bool:
+        """Another model answers from now on; False when there is no such label."""
+        if label not in self._model:
+            return False
+        self._model[label] = value
+        return True
 
     def text(self) -> bytes:
         """Everything, in the text format."""
@@ -61,5 +71,12 @@ class Metrics:
             lines.append("# TYPE judge_verdicts_total counter")
             for verdict, count in self._verdicts.items():
                 lines.append(f'judge_verdicts_total{{verdict="{verdict}"}} {count}')
+        if self._model:
+            labels = ",".join(f'{label}="{_escaped(value)}"' for label, value in self._model.items())
+            lines += ["# TYPE model_info gauge", f"model_info{{{labels}}} 1"]
         lines += ["# TYPE queue_depth gauge", f"queue_depth {self._queue_depth:g}", ""]
         return "\n".join(lines).encode()
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')

@@ -7,7 +7,7 @@ Nothing here trusts the order of results, nor a result's own word on what it may
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from gatewright_analysis.evidence.model import Clock
+from gatewright_analysis.evidence.model import Clock, Fault
 from gatewright_analysis.explain import clip, seconds
 from gatewright_analysis.kinds.contract import Check, GateContractSpec, OnBreach, OracleKind, Require, Stage
 from gatewright_analysis.kinds.evidence import ValueScope
@@ -87,13 +87,17 @@ def decide(
     stage: Stage = Stage.CANARY,
     last_gate: bool = True,
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD,
+    drifted: str = "",
+    world_unknown: Fault | None = None,
 ) -> Outcome:
     """The verdict on a gate of `stage` at which the checks `expected` judge; `last_gate`: none follows before 100 %.
 
-    A proven breach of a check that may roll back: ROLLBACK, at any time. Any other proven failure, or a
-    planned look that is spent: HOLD, as soon as it is known. Every check satisfied and `duration` over:
-    PROMOTE. Else, at the deadline: HOLD; else wait. With `on_inconclusive` Complete (a bake), evidence that
-    never came ends in PROMOTE: its absence reverts nothing.
+    `drifted` says what of the world has changed since the attempt began, `world_unknown` why that is not known.
+
+    A proven breach of a check that may roll back: ROLLBACK, at any time. A world that drifted, any other
+    proven failure, or a planned look that is spent: HOLD, as soon as it is known. Every check satisfied,
+    `duration` over, and the world known to be the same: PROMOTE. Else, at the deadline: HOLD; else wait. With
+    `on_inconclusive` Complete (a bake), evidence that never came ends in PROMOTE: its absence reverts nothing.
 
     Raises ValueError for results of a check that is not expected here, or two of one check.
     """
@@ -101,6 +105,9 @@ def decide(
     breached = [item for item in judged if _rolls_back(item, contract)]
     if breached:
         return _ended(Decision.ROLLBACK, breached, breached)
+    if drifted:
+        # No check is to blame, so there is none that an approval could waive: a Retry judges in the world as it is.
+        return Outcome(Decision.HOLD, Reason.WORLD_DRIFTED, (), clip(drifted))
     open_ = [item for item in judged if not item.satisfied]
     final = [item for item in open_ if item.status in (CheckStatus.FAIL, CheckStatus.BELOW_THRESHOLD)]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
@@ -108,11 +115,14 @@ def decide(
     if stopping:
         return _ended(Decision.HOLD, stopping, open_, contract)
     waived = any(item.status is CheckStatus.WAIVED for item in judged)
+    late = clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window
     if not open_ and (waived or clock.now >= clock.duration):
-        return _complete(judged, lenient=lenient)
+        complete = _complete(judged, lenient=lenient)
+        if world_unknown is None or complete.decision is not Decision.PROMOTE:
+            return complete
+        return _unknown_world(judged, world_unknown, late=late, lenient=lenient)
     at_deadline = clock.now >= clock.max_duration and (
-        clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window
-        or not any(item.status is CheckStatus.PENDING for item in open_)
+        late or not any(item.status is CheckStatus.PENDING for item in open_)
     )
     if open_ and at_deadline:
         if lenient:
@@ -195,6 +205,22 @@ def _shared(check: Check, result: CheckResult) -> bool:
     """A gauge of canary and stable together can't tell who moved it."""
     shared = any(e.value is not None and e.value.scope is ValueScope.WORKLOAD for e in check.evidence)
     return shared and result.reason == Reason.VALUE_OUTSIDE
+
+
+def _unknown_world(judged: list[_Judged], fault: Fault, *, late: bool, lenient: bool) -> Outcome:
+    """Every check passed, and nobody can say in which world: unknown is never a pass, and the evidence not void."""
+    said = fault.detail.rstrip(".")
+    if not late:
+        waits = f"All checks passed; waiting until the world they passed in is known: {said}."
+        return Outcome(None, Reason.GATE_RUNNING, (), clip(waits))
+    if lenient:
+        sentence = f"Completed without proof that the world is the same: {said}."
+        return Outcome(Decision.PROMOTE, Reason.NOT_PROVEN, (), clip(sentence))
+    sentence = (
+        f"All checks passed, but whether the world is the one they began in is not known: {said}. "
+        "Mend that, then a Retry judges anew; a person's approval promotes it as it is."
+    )
+    return Outcome(Decision.HOLD, fault.reason, _ids(judged), clip(sentence))
 
 
 def _complete(judged: list[_Judged], *, lenient: bool) -> Outcome:

@@ -99,14 +99,18 @@ def odds(log_e: float | None) -> str:
 
 
 def _noun(numbers: Numbers) -> str:
-    return "samples" if numbers.kind == "samples" else "requests"
+    return {"samples": "samples", "scores": "samples", "paired": "pairs that differ"}.get(
+        numbers.kind, "requests"
+    )
 
 
 def _word(numbers: Numbers) -> str:
     """What the counted share did, in the contract's direction."""
-    bad, good = {"latency": ("were too slow", "were fast enough"), "samples": ("failed", "passed")}.get(
-        numbers.kind, ("were bad", "were good")
-    )
+    bad, good = {
+        "latency": ("were too slow", "were fast enough"),
+        "samples": ("failed", "passed"),
+        "paired": ("lost", "won"),
+    }.get(numbers.kind, ("were bad", "were good"))
     return bad if numbers.states_bad_ratio else good
 
 
@@ -127,9 +131,19 @@ def _estimate(numbers: Numbers) -> str:
     statistics = numbers.statistics
     if statistics.n == 0 or statistics.lb is None:
         return f"no {_noun(numbers)} counted, {_limit(numbers)}"
+    if statistics.total is not None:
+        text = (
+            f"a mean score of {statistics.total / statistics.n:.3g} over {statistics.n:,} {_noun(numbers)} "
+        )
+        text += f"(at least {statistics.lb:.3g} by the bound, threshold {1 - numbers.limit:.6g})"
+        return f"{text}, {statistics.missing:,} without a score" if statistics.missing else text
     edge = "at most" if numbers.states_bad_ratio else "at least"
     bound = f"{edge} {_share(numbers, 1 - statistics.lb)} by the bound"
     text = f"{_of(numbers, statistics.s, statistics.f)} ({bound}, {_limit(numbers)})"
+    if statistics.clusters is not None and statistics.n_eff is not None:
+        text += (
+            f", repeats of {statistics.clusters:,} items that tell as much as {statistics.n_eff:,.0f} samples"
+        )
     return f"{text}, {statistics.missing:,} without a verdict" if statistics.missing else text
 
 

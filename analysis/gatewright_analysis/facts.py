@@ -4,13 +4,14 @@ import math
 from typing import Final
 
 from gatewright_analysis import explain
-from gatewright_analysis.evidence.model import Clock, Fault, JobFacts, JobPhase, PodFacts
+from gatewright_analysis.evidence.model import Clock, Counts, Fault, JobFacts, JobPhase, PodFacts
 from gatewright_analysis.kinds.contract import OnBreach, OracleKind, Require
 from gatewright_analysis.kinds.evidence import JobReport
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.statistics.evalue import log_e_fail, log_e_pass
 from gatewright_analysis.statistics.exact import p_value_above
 from gatewright_analysis.statistics.wilson import wilson_interval
-from gatewright_analysis.task import CheckTask
+from gatewright_analysis.task import SAMPLES_FLOOR, CheckTask
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Statistics
 
 _RESTARTS_ABOVE: Final = 2
@@ -60,11 +61,12 @@ def judge_pods(
 def judge_job(
     task: CheckTask, job: JobFacts | None, clock: Clock, *, fault: Fault | None = None
 ) -> CheckResult:
-    """A check on a Job: its exit code, or one look at the counts that it reports (M6; statistics.md R3).
+    """A check on a Job: its exit code, or one look at the counts that it reports (M6; statistics.md R2, R3).
 
     What the cluster did to the Job (no room, no image, evicted, out of time) says nothing of the version. Counts are
     judged once, when the Job is over: a breach at the exact binomial tail of 1 % over the rollout's e-processes, a pass
-    by the Wilson bound.
+    by the Wilson bound. The counts of earlier attempts at the step add to them; once a look was taken, more is judged
+    by E⁺ and E⁻ alone, because a new look for each attempt would be a new draw.
     """
     entry = task.check.evidence_at(task.stage)
     if entry is None or entry.job is None:
@@ -99,47 +101,69 @@ def _by_exit_code(task: CheckTask, job: JobFacts) -> CheckResult:
 
 
 def _by_report(task: CheckTask, job: JobFacts) -> CheckResult:
-    if job.good is None or job.bad is None or job.good + job.bad == 0:
-        said = "reported no counts" if job.good is None or job.bad is None else "reported 0 of 0"
+    if job.phase is JobPhase.FAILED or job.good is None or job.bad is None or job.good + job.bad == 0:
+        silent = job.phase is JobPhase.FAILED or job.good is None or job.bad is None
+        said = "reported no counts" if silent else "reported 0 of 0"
         message = f"The Job {job.name} {said}: it has to write its counts to the termination message."
         return plain(task, CheckStatus.INCONCLUSIVE, Reason.NO_DATA, message)
-    terms, good, bad = task.terms, job.good, job.bad
-    n = good + bad
-    low, high = wilson_interval(good, n, terms.z)
-    proven = bad > terms.limit * n and p_value_above(bad, n, terms.limit) <= math.exp(-terms.log_e_breach)
+    terms, own = task.terms, Counts(job.good, job.bad)
+    total = sum((w.canary for p in task.prior for w in p.windows if w.fault is None), own)
+    spent = any(prior.ticket_used for prior in task.prior)
+    low, high = wilson_interval(total.good, total.n, terms.z)
+    status, reason, said = _word_on(task, own, total, low=low, high=high, spent=spent)
     numbers = Statistics(
-        s=good, f=bad, n=n, planned_n=terms.planned, n_min=terms.n_min, ticket_used=True, lb=round(low, 6),
-        ub=round(high, 6), z=round(terms.z, 6), attempts=task.attempts, look=1,
+        s=total.good, f=total.bad, n=total.n, planned_n=terms.planned, n_min=terms.n_min, attempts=task.attempts,
+        ticket_used=spent or total.n >= terms.min_samples, lb=round(low, 6), ub=round(high, 6), z=round(terms.z, 6),
+        look=1,
     )  # fmt: skip
-    shown = f"{explain.percent(bad / n)} of {n:,} were bad ({explain.percent(terms.limit)} allowed)"
-    if task.sampled and high < terms.threshold:
-        found = (CheckStatus.FAIL, Reason.FAILED_THRESHOLD, f"Proven to miss its threshold: {shown}.")
-    elif proven and not task.sampled:
-        found = (CheckStatus.FAIL, Reason.BREACH_ABSOLUTE, f"The limit is broken: {shown}.")
-    elif n >= terms.min_samples and low >= terms.threshold:
-        found = (CheckStatus.PASS, Reason.PASSED, f"Proven by the Job {job.name}: {shown}.")
-    elif task.require is Require.NO_BREACH and n >= 40:
-        found = (CheckStatus.NOT_PROVEN, Reason.NOT_PROVEN, f"No breach, and not proven either: {shown}.")
-    else:
-        reason = Reason.LOW_TRAFFIC if n < terms.min_samples else Reason.BELOW_THRESHOLD
-        least = (
-            f"at least {terms.min_samples:,} are needed"
-            if n < terms.min_samples
-            else "neither proven nor disproven"
-        )
-        found = (CheckStatus.BELOW_THRESHOLD, reason, f"{shown}: {least}.")
-    status, why, message = found
-    result = plain(task, status, why, message[:1].upper() + message[1:], statistics=numbers)
+    shown = f"{explain.percent(total.bad / total.n)} of {total.n:,} were bad ({explain.percent(terms.limit)} allowed)"
+    result = plain(task, status, reason, f"{said} the Job {job.name}: {shown}.", statistics=numbers)
     return result.model_copy(
         update={
-            "score": round(good / n, 6),
+            "score": round(total.good / total.n, 6),
             "ci_lower": numbers.lb,
             "ci_upper": numbers.ub,
             "threshold": round(terms.stated, 6),
-            "samples": n,
+            "samples": total.n,
             "planned": terms.planned,
         }
     )
+
+
+def _word_on(
+    task: CheckTask, own: Counts, total: Counts, *, low: float, high: float, spent: bool
+) -> tuple[CheckStatus, Reason, str]:
+    """What the counts prove: `own` of this Job, `total` with those of earlier attempts; `low` and `high` bound the
+    good ratio. `spent`: the one Wilson look was taken by an earlier attempt.
+    """
+    terms = task.terms
+    if task.sampled:
+        missed = log_e_fail(total.good, total.bad, terms.threshold) >= terms.log_e_pass
+        if missed if spent else high < terms.threshold:
+            return CheckStatus.FAIL, Reason.FAILED_THRESHOLD, "Proven to miss its threshold by"
+    elif _breaks(task, own, total):
+        return CheckStatus.FAIL, Reason.BREACH_ABSOLUTE, "The limit is broken, as shown by"
+    if total.n >= terms.min_samples and own.bad <= terms.limit * own.n:
+        # The newest Job keeps the limit by itself: it is to a Job's attempts what the last third is to windows.
+        by_e = log_e_pass(total.good, total.bad, terms.threshold) >= terms.log_e_pass
+        if by_e if spent else low >= terms.threshold:
+            return CheckStatus.PASS, Reason.PASSED, "Proven by"
+    if task.require is Require.NO_BREACH and total.n >= SAMPLES_FLOOR:
+        return CheckStatus.NOT_PROVEN, Reason.NOT_PROVEN, "No breach, and no proof either, by"
+    if total.n < terms.min_samples:
+        said = f"At least {terms.min_samples:,} events are needed, more than were reported by"
+        return CheckStatus.BELOW_THRESHOLD, Reason.LOW_TRAFFIC, said
+    return CheckStatus.BELOW_THRESHOLD, Reason.BELOW_THRESHOLD, "Neither proven nor disproven by"
+
+
+def _breaks(task: CheckTask, own: Counts, total: Counts) -> bool:
+    """One look has the exact tail (M6); with an earlier attempt's counts it would be a second one, so E⁻ then."""
+    terms = task.terms
+    if total.bad <= terms.limit * total.n:
+        return False
+    if total == own:
+        return p_value_above(own.bad, own.n, terms.limit) <= math.exp(-terms.log_e_breach)
+    return log_e_fail(total.good, total.bad, 1.0 - terms.limit) >= terms.log_e_breach
 
 
 def plain(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gatewright_analysis.evidence.lint import source_problems, window_problem
+from gatewright_analysis.evidence.lint import fingerprint_problem, source_problems, window_problem
 from gatewright_analysis.evidence.model import Fault
 from gatewright_analysis.kinds.contract import Check, GateContractSpec, OracleKind, Require, Stage
 from gatewright_analysis.kinds.rollout import RolloutSpec
@@ -56,6 +56,7 @@ def findings(
         *(finding for gate in gates for finding in _judging(contract, gate)),
         *_samples(used),
         *_sources(used, sources, namespace_labels),
+        *_fingerprints(contract, sources, namespace_labels),
         *(finding for gate in gates for finding in _windows(contract, gate, sources)),
     )
     return tuple(dict.fromkeys(found))
@@ -171,6 +172,15 @@ def _sources(
 ) -> Iterator[Finding]:
     for check in used:
         for problem in source_problems(check, sources, namespace_labels):
+            yield _finding(problem)
+
+
+def _fingerprints(
+    contract: GateContractSpec, sources: Mapping[str, MetricSource], namespace_labels: Mapping[str, str]
+) -> Iterator[Finding]:
+    for fingerprint in contract.world.fingerprints:
+        problem = fingerprint_problem(fingerprint, sources, namespace_labels)
+        if problem is not None:
             yield _finding(problem)
 
 

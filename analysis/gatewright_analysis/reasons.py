@@ -41,6 +41,8 @@ class Reason(StrEnum):
     """A check's Job ended with an exit code other than 0."""
     JOB_UNFINISHED = "JobUnfinished"
     """A check's Job was not over when the gate ended."""
+    JOB_TROUBLE = "JobTrouble"
+    """A check's Job could not be started, or did not run to its own end; that says nothing of the version."""
     WORLD_DRIFTED = "WorldDrifted"
     """A model or judge that the version depends on changed while nothing was deployed; what was judged before
     speaks of another world."""

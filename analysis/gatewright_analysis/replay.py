@@ -14,14 +14,12 @@ from gatewright_analysis.decide import Outcome, decide
 from gatewright_analysis.evidence.model import Window
 from gatewright_analysis.evidence.packed import DIGEST_ANNOTATION, unpack
 from gatewright_analysis.evidence.record import CheckRecord, RunRecord, UnreadableRecord, read
-from gatewright_analysis.explain import clip
 from gatewright_analysis.judge import CheckEvidence, judge
 from gatewright_analysis.kinds.contract import GateContractSpec, Stage
 from gatewright_analysis.kinds.rollout import OnInconclusive
 from gatewright_analysis.ledger import Entry, EntryKind, digest_of_bytes
-from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import CheckTask, Prior
-from gatewright_analysis.verdict import CheckResult, Decision, Verdict
+from gatewright_analysis.verdict import CheckResult, Verdict
 
 _NOT_JUDGED: Final = frozenset(("producer", "evidence", "fixHint"))
 """Of a check's result: what is put beside it, and no part of the contract's version."""
@@ -190,7 +188,7 @@ def judge_again(
 def _decided(
     record: RunRecord, contract: GateContractSpec, stage: Stage, results: Mapping[str, CheckResult]
 ) -> Outcome:
-    outcome = decide(
+    return decide(
         results.values(),
         contract,
         record.clock,
@@ -198,10 +196,9 @@ def _decided(
         stage=stage,
         last_gate=record.last_gate,
         on_inconclusive=OnInconclusive(record.on_inconclusive),
+        drifted=record.drifted,
+        world_unknown=record.world_unknown,
     )
-    if record.drifted and outcome.decision is not Decision.ROLLBACK:
-        return Outcome(Decision.HOLD, Reason.WORLD_DRIFTED, (), clip(record.drifted))
-    return outcome
 
 
 def _prior(record: RunRecord, check: str, own: CheckRecord, evidence: Evidence) -> Iterator[Prior]:
@@ -220,7 +217,7 @@ def _windows(record: RunRecord, run: str, check: str, evidence: Evidence) -> tup
     if digest is None:
         raise Unreplayable(f"the evidence does not say which evidence of the earlier run {run} was counted")
     found = evidence.record(digest, f"the earlier run {run}").checks.get(check)
-    return () if found is None else found.windows
+    return () if found is None else found.pooled_windows
 
 
 def _taken_over(result: CheckResult, verdicts: Mapping[str, Entry]) -> Iterator[str]:

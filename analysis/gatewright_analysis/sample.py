@@ -4,14 +4,15 @@ Missing verdicts count against either side: as bad where a pass is asked about, 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from gatewright_analysis.evidence.model import Cluster, Fault, Window
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.statistics.clustered import LEAST_CLUSTERS, clustered_interval
+from gatewright_analysis.statistics.clustered import LEAST_CLUSTERS, Clustered, clustered_interval
 from gatewright_analysis.statistics.evalue import anytime_lower_bound, log_e_fail, log_e_pass
 from gatewright_analysis.statistics.scores import ScoreEvidence
-from gatewright_analysis.statistics.wilson import wilson_interval, wilson_limits
+from gatewright_analysis.statistics.wilson import wilson_limits, worst_case_interval
 from gatewright_analysis.task import Terms
 
 
@@ -95,10 +96,7 @@ class Events:
         self.missing += window.missing
 
     def interval(self) -> tuple[float, float]:
-        total, z = self.n + self.missing, self._terms.z
-        worst = wilson_interval(self.good, total, z)
-        best = wilson_interval(self.good + self.missing, total, z) if self.missing else worst
-        return worst[0], best[1]
+        return worst_case_interval(self.good, self.bad, self.missing, self._terms.z)
 
     def log_e_pass(self) -> float:
         return log_e_pass(self.good, self.bad + self.missing, self._terms.threshold)
@@ -113,23 +111,33 @@ class Events:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Clustered:
+    """What clusters come to with missing verdicts counted one way."""
+
+    interval: Clustered
+    scores: ScoreEvidence
+
+
 class Clusters(Events):
     """Samples that hang together (M4): bounds from the effective sample size, e-values from the clusters' means.
 
-    Where no cluster has two samples they are independent, and counts suffice.
+    Where no cluster has two samples they are independent, and counts suffice. What was worked out is kept until the
+    next sample: result files come once, and are looked at often.
     """
 
     def __init__(self, terms: Terms) -> None:
         super().__init__(terms)
         self._clusters: dict[str, Cluster] = {}
+        self._known: dict[int, _Clustered] = {}
+        self.repeated = False
+        """Some cluster has two samples."""
+        self._tells = False
+        """Clusters say how they differ: at least two of them have a verdict."""
 
     @property
     def count(self) -> int:
         return len(self._clusters)
-
-    @property
-    def repeated(self) -> bool:
-        return any(own.good + own.bad + own.missing > 1 for own in self._clusters.values())
 
     def add(self, window: Window) -> None:
         super().add(window)
@@ -138,30 +146,30 @@ class Clusters(Events):
             if own is not None:
                 new = Cluster(new.key, own.good + new.good, own.bad + new.bad, own.missing + new.missing)
             self._clusters[new.key] = new
+            self.repeated = self.repeated or new.good + new.bad + new.missing > 1
+        if window.clusters:
+            self._known.clear()
+            self._tells = self.repeated and len(self._pairs(None)) > 1
 
     def design_effect(self) -> tuple[float, float] | None:
-        """(deff, n_eff) of the counts as they are; None where samples are independent, or nothing is there."""
-        if not self.repeated or self.n == 0 or self.count < 2:
+        """(deff, n_eff) with missing verdicts left out; None where samples are independent, or nothing is there."""
+        if not self._tells:
             return None
-        found = clustered_interval(self._pairs(), self._terms.level)
+        found = (
+            clustered_interval(self._pairs(None), self._terms.level) if self.missing else self._as(0).interval
+        )
         return found.deff, found.n_eff
 
     def interval(self) -> tuple[float, float]:
-        if not self.repeated or self.count < 2:
+        if not self._tells:
             return super().interval()
-        level = self._terms.level
-        low = clustered_interval(self._pairs(missing_are_bad=True), level).low
-        return low, clustered_interval(self._pairs(missing_are_good=True), level).high
+        return self._as(0).interval.low, self._as(1).interval.high
 
     def log_e_pass(self) -> float:
-        if not self.repeated:
-            return super().log_e_pass()
-        return self._scores(missing_are_bad=True).log_e_pass()
+        return self._as(0).scores.log_e_pass() if self._tells else super().log_e_pass()
 
     def log_e_fail(self) -> float:
-        if not self.repeated:
-            return super().log_e_fail()
-        return self._scores(missing_are_good=True).log_e_fail()
+        return self._as(1).scores.log_e_fail() if self._tells else super().log_e_fail()
 
     def anytime_bound(self) -> float | None:
         return None if self.repeated else super().anytime_bound()
@@ -175,23 +183,27 @@ class Clusters(Events):
             )
         return None
 
-    def _pairs(
-        self, *, missing_are_bad: bool = False, missing_are_good: bool = False
-    ) -> list[tuple[int, int]]:
-        """(good, n) of each cluster that has any."""
+    def _as(self, missing: int) -> _Clustered:
+        """With missing verdicts counted as `missing`: 0 is bad, 1 is good."""
+        key = missing if self.missing else 0
+        found = self._known.get(key)
+        if found is None:
+            pairs = self._pairs(missing)
+            scores = ScoreEvidence(self._terms.threshold)
+            scores.add_many([good / n for good, n in pairs])
+            found = _Clustered(clustered_interval(pairs, self._terms.level), scores)
+            self._known[key] = found
+        return found
+
+    def _pairs(self, missing: int | None) -> list[tuple[int, int]]:
+        """(good, n) of each cluster that has any; missing verdicts left out, or counted as 0 or 1."""
         pairs = []
         for own in self._clusters.values():
-            good = own.good + (own.missing if missing_are_good else 0)
-            n = own.good + own.bad + (own.missing if missing_are_good or missing_are_bad else 0)
+            lost = 0 if missing is None else own.missing
+            n = own.good + own.bad + lost
             if n:
-                pairs.append((good, n))
+                pairs.append((own.good + lost * (missing or 0), n))
         return pairs
-
-    def _scores(self, *, missing_are_bad: bool = False, missing_are_good: bool = False) -> ScoreEvidence:
-        evidence = ScoreEvidence(self._terms.threshold)
-        pairs = self._pairs(missing_are_bad=missing_are_bad, missing_are_good=missing_are_good)
-        evidence.add_many([good / n for good, n in pairs])
-        return evidence
 
 
 class Scores:

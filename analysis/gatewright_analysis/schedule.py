@@ -1,6 +1,7 @@
 """Looks on a fixed schedule, for contracts with `spending` (M9, statistics.md 4.3)."""
 
 from gatewright_analysis.kinds.contract import Spending
+from gatewright_analysis.statistics.errors import NoConclusion
 from gatewright_analysis.statistics.spending import Spending as SpendingFunction
 from gatewright_analysis.statistics.spending import boundaries
 from gatewright_analysis.task import Terms
@@ -36,5 +37,11 @@ class Schedule:
         # The whole error may be spent at the last look only, also where it comes with fewer samples than planned.
         self._shares.append(1.0 if self.over else n / self._terms.planned)
         error = 1.0 - self._terms.level
-        limits = boundaries(self._taken, self._terms.threshold, error, self._function, shares=self._shares)
+        try:
+            limits = boundaries(
+                self._taken, self._terms.threshold, error, self._function, shares=self._shares
+            )
+        except NoConclusion:
+            # More samples came at once than a schedule can be worked out for: no pass.
+            return False
         return good >= limits.counts[-1]

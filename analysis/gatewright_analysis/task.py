@@ -198,7 +198,8 @@ class Terms:
             stated=limit.threshold,
             level=confidence.level,
             z=confidence.z,
-            min_samples=check.min_samples or max(SAMPLES_FLOOR, n_min),
+            # Below n_min nothing can be proven, whatever the contract says.
+            min_samples=max(check.min_samples or SAMPLES_FLOOR, n_min),
             n_min=n_min,
             planned=check.planned_samples or default_planned_samples(threshold, z=confidence.z),
             # No planned look is taken on scores, so E⁺ has the whole chance.

@@ -36,7 +36,9 @@ def find_total_failure(
 
     Over that time (twice as long without a stable arm, because there is nothing to compare with) at least
     three ticks and 20 requests, in each tick that has requests a bad ratio of at least `bad_ratio`, and
-    stable's over the same time and one window before at most a quarter of the canary's. A position is judged
+    stable's at most a quarter of the canary's, both over the same time and with one window before. The former
+    because an outage of both that has just begun is thinned out by the time before it, the latter because one
+    that reached stable first may have left it already. A position is judged
     only where the ticks reach back far enough, and never on what the canary did before t0. Which positions
     are judged depends on the ticks alone, so looking more often changes nothing.
     """
@@ -56,7 +58,8 @@ def find_total_failure(
             continue
         earlier = bisect_right(ends, end - period - before + _EDGE)
         stable = [tick.stable for tick in ordered[earlier : position + 1]] if has_stable else None
-        found = _found(end, recent, MIN_REQUESTS, stable)
+        beside = [tick.stable for tick in ordered[first : position + 1]] if has_stable else None
+        found = _found(end, recent, MIN_REQUESTS, stable, beside)
         if found is not None:
             return found
     return None
@@ -81,20 +84,32 @@ def find_total_failure_by_windows(
     ):
         return None
     stable = [window.stable for window in windows[-needed - 1 :]] if has_stable else None
-    return _found(end, [window.canary for window in recent], MIN_WINDOW_REQUESTS, stable)
+    beside = [window.stable for window in recent] if has_stable else None
+    return _found(end, [window.canary for window in recent], MIN_WINDOW_REQUESTS, stable, beside)
 
 
 def _found(
-    at: float, canary: Iterable[Counts], min_requests: int, stable: Iterable[Counts | None] | None
+    at: float,
+    canary: Iterable[Counts],
+    min_requests: int,
+    stable: Iterable[Counts | None] | None,
+    beside: Iterable[Counts | None] | None,
 ) -> TotalFailureFound | None:
     """None unless there were enough requests and stable, where there is one, failed at most a quarter as
-    often."""
+    often: over the longer time (`stable`) and over the canary's own (`beside`)."""
     total = sum(canary, Counts(0, 0))
     if total.n < min_requests:
         return None
-    if stable is None:
+    if stable is None or beside is None:
         return TotalFailureFound(at, total, None)
-    beside = sum((counts for counts in stable if counts is not None), Counts(0, 0))
-    # Stable without a request proves no difference: unknown is never a breach.
-    alone = beside.n > 0 and beside.bad * total.n <= STABLE_SHARE * total.bad * beside.n
-    return TotalFailureFound(at, total, beside) if alone else None
+    longer, own = _sum(stable), _sum(beside)
+    return TotalFailureFound(at, total, longer) if _alone(total, longer) and _alone(total, own) else None
+
+
+def _sum(arms: Iterable[Counts | None]) -> Counts:
+    return sum((counts for counts in arms if counts is not None), Counts(0, 0))
+
+
+def _alone(canary: Counts, stable: Counts) -> bool:
+    """Stable without a request proves no difference: unknown is never a breach."""
+    return stable.n > 0 and stable.bad * canary.n <= STABLE_SHARE * canary.bad * stable.n

@@ -47,5 +47,9 @@ class NotFound(GateError):
     """The object does not exist, or the kinds are not installed."""
 
 
+class AlreadyExists(GateError):
+    """An object of that name is there already."""
+
+
 class Unreachable(GateError):
     """The API server did not answer. Asking again may help."""

@@ -53,6 +53,17 @@ OWN_WITH_VALUE = frozenset(
         "-f",
         "--head",
         "--evidence",
+        "--suite",
+        "--format",
+        "--kind",
+        "--provider",
+        "--prompt",
+        "--metric",
+        "--scorer",
+        "--cluster-by",
+        "--paired-with",
+        "--revision",
+        "--world",
     )
 )
 """Our options whose next word is a value even when it looks like one of kubectl's flags."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gatewright_analysis.names import GROUP, VERSION
-from gatewright_cli.errors import GateError, NotAllowed, NotFound, Unreachable
+from gatewright_cli.errors import AlreadyExists, GateError, NotAllowed, NotFound, Unreachable
 from gatewright_cli.flags import KubeFlags
 
 Object = dict[str, Any]
@@ -222,6 +222,8 @@ def explain(stderr: str) -> GateError:
             f"The API server does not know {GROUP}: Gatewright is not installed in this cluster.",
             then="kubectl api-resources --api-group=gatewright.dev",
         )
+    if "(AlreadyExists)" in text:
+        return AlreadyExists(_bare(text))
     if "(NotFound)" in text:
         return NotFound(_bare(text))
     if _NO_NETWORK.search(text):

@@ -86,8 +86,10 @@ def _gatewright(argv: list[str]) -> int:
         # Not an import: the command line knows nothing of the operator. And exec: signals reach it directly.
         sys.stdout.flush()
         os.execv(sys.executable, [sys.executable, "-m", "gatewright_operator", *argv[1:]])
+    # Only `evidence push` speaks to a cluster; elsewhere kubectl's flags are refused as unknown.
+    flags, rest = take(argv) if argv[:1] == ["evidence"] else (KubeFlags(), argv)
     parser = gatewright_parser()
-    args = parser.parse_args(argv)
+    args = parser.parse_args(rest)
     if args.version:
         return _version()
     if args.command is None:
@@ -101,9 +103,13 @@ def _gatewright(argv: list[str]) -> int:
         from gatewright_cli import plan
 
         return plan.run(plan.Options(args.contract, args.rollout, tuple(args.rate), _json(args)))
+    if args.command == "evidence":
+        from gatewright_cli import evidence
+
+        return evidence.run(flags, args)
     from gatewright_cli import ledger
 
-    return ledger.run(KubeFlags(), args.action, *_ledger_arguments(args))
+    return ledger.run(flags, args.action, *_ledger_arguments(args))
 
 
 def _ledger_arguments(

@@ -141,6 +141,8 @@ def gatewright_parser() -> Parser:
     parser_offline.add_plan(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
     _ledger(ledger.add_subparsers(dest="action", metavar="ACTION", required=True), offline=True)
+    evidence = commands.add_parser("evidence", help="results of evaluations, as evidence for sampled checks")
+    _evidence(evidence.add_subparsers(dest="action", metavar="ACTION", required=True))
     return parser
 
 
@@ -223,3 +225,76 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
                 metavar="SHA256",
                 help="a digest that was seen before (in an Event, an export, a metric) and must still be in it",
             )
+
+
+def _evidence(actions: "_Commands") -> None:
+    for name, short, long in (
+        (
+            "import",
+            "read a result file, and show what would be pushed",
+            "Reads a result file of promptfoo (version 3), of Inspect (.json, .eval) or of JSON lines, and shows\n"
+            "the record that `push` would make of it. Needs no cluster.",
+        ),
+        (
+            "push",
+            "write a result file's record into the cluster, where contracts find it",
+            "The same as `import`, and writes the record as an immutable ConfigMap into the namespace. Pushing\n"
+            "the same twice changes nothing. Needs the rights to create and get ConfigMaps there.",
+        ),
+    ):
+        pushing = name == "push"
+        parser = _command(
+            actions,
+            name,
+            short,
+            long,
+            example="gatewright evidence push results.json --suite faithfulness -n shop \\\n"
+            "    --image registry.example/checkout@sha256:… --world model=answers-2026-03"
+            if pushing
+            else "gatewright evidence import results.json --suite faithfulness",
+            formats=("json", "summary"),
+        )
+        parser.add_argument("file", metavar="FILE", help="the result file, - for stdin")
+        parser.add_argument("--suite", metavar="NAME", required=True, help="the suite that contracts ask for")
+        parser.add_argument(
+            "--format", choices=("promptfoo", "inspect", "jsonl"), help="told by the content when left out"
+        )
+        parser.add_argument(
+            "--kind",
+            choices=("samples", "scores"),
+            help="count verdicts that are 0 or 1 (samples), or add up scores between them",
+        )
+        parser.add_argument(
+            "--provider", metavar="NAME", help="promptfoo: the provider, where there are several"
+        )
+        parser.add_argument("--prompt", metavar="NAME", help="promptfoo: the prompt's label, id or text")
+        parser.add_argument(
+            "--metric", metavar="NAME", help="promptfoo: this named metric, not the whole row"
+        )
+        parser.add_argument("--scorer", metavar="NAME", help="Inspect: the scorer (or scorer.key)")
+        parser.add_argument(
+            "--cluster-by",
+            metavar="KEY",
+            help="what items that belong together share: a variable or metadata key",
+        )
+        parser.add_argument(
+            "--paired-with", metavar="FILE", help="the same items with another version; count wins and losses"
+        )
+        parser.add_argument(
+            "--revision", metavar="SHA", help="refuse a file of another commit, or of a tree with changes"
+        )
+        parser.add_argument(
+            "--image",
+            metavar="DIGEST",
+            action="append",
+            default=[],
+            required=pushing,
+            help="an image that was evaluated: sha256:… or REF@sha256:… (once for each)",
+        )
+        parser.add_argument(
+            "--world",
+            metavar="KEY=VALUE",
+            action="append",
+            default=[],
+            help="what else it ran with, such as a model's id (once for each)",
+        )

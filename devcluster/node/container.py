@@ -15,6 +15,7 @@ from devcluster.node.images import IMAGE_ID_ANNOTATION, ImageError, image_id, pu
 from devcluster.node.logs import log_path
 from devcluster.node.prober import ProbeReactions, follow_probes
 from devcluster.node.status import ContainerView, timestamp
+from devcluster.node.termination import TERMINATION_LOG, message_path, take_message
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +181,8 @@ class ContainerRunner:
             if isinstance(failure, Exception):
                 log.error("probing has failed, the container went on without", exc_info=failure)
         self._process = None
-        self._terminated(code, "Completed" if code == 0 else "Error")
+        message = take_message(message_path(self._settings.directory, self._container_id))
+        self._terminated(code, "Completed" if code == 0 else "Error", message)
         return code
 
     async def _start(self) -> ChildProcess | None:
@@ -218,10 +220,13 @@ class ContainerRunner:
         if "terminated" in self._state:
             self._last_state = self._state
         log_file = log_path(self._settings.directory, metadata["namespace"], metadata["name"], self.name)
+        message_file = self._message_file()
+        environment = {**environment, TERMINATION_LOG: str(message_file)}
         argv = command_line(spec, environment)
         try:
             process = ChildProcess(argv, environment, Path(spec.get("workingDir") or REPOSITORY), log_file)
         except OSError as error:
+            message_file.unlink()
             with open(log_file, "a") as file:
                 file.write(f"cannot start {argv[0]}: {error}\n")
             self._state = {"running": {"startedAt": timestamp()}}
@@ -237,6 +242,12 @@ class ContainerRunner:
         log.debug("container started", extra={"pod": metadata["name"], "container": self.name})
         self._host.changed()
         return process
+
+    def _message_file(self) -> Path:
+        path = message_path(self._settings.directory, self._container_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        return path
 
     async def _probe(self, process: ChildProcess) -> None:
         async def failed(probe: Json) -> None:

@@ -1,15 +1,25 @@
 """The few reads that the watches don't give, each only where the phase needs it."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from gatewright_analysis.kinds.policy import Fingerprint
 from gatewright_analysis.kinds.rollout import Phase, Rollout
+from gatewright_analysis.kinds.run import FingerprintValue, GateRun
 from gatewright_operator.api import Api
 from gatewright_operator.apply import template_record_name
 from gatewright_operator.cache import Cache
 from gatewright_operator.clock import Clock
+from gatewright_operator.plan.fingerprints import pins_of
 from gatewright_operator.plan.promote import STALLED_SECONDS
-from gatewright_operator.plan.snapshot import CanaryPods, RestoreTemplate
+from gatewright_operator.plan.snapshot import (
+    CanaryPods,
+    Fingerprints,
+    PinnedContract,
+    Problem,
+    RestoreTemplate,
+)
 from gatewright_operator.pods import summary
 from gatewright_operator.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NAMESPACES, PODS, REPLICASETS
 from gatewright_operator.workload import (
@@ -21,6 +31,7 @@ from gatewright_operator.workload import (
     template_of,
 )
 from gatewright_operator.world import World
+from gatewright_operator.world_watch import WorldWatch, drift_since, not_read
 
 Json = dict[str, Any]
 
@@ -31,10 +42,11 @@ LABELS_FOR = timedelta(minutes=5)
 class Lookups:
     """Reads from the API server. Each method raises ApiError when it is not to be had."""
 
-    def __init__(self, api: Api, cache: Cache, clock: Clock) -> None:
+    def __init__(self, api: Api, cache: Cache, clock: Clock, watch: WorldWatch) -> None:
         self._api = api
         self._cache = cache
         self._clock = clock
+        self._watch = watch
         self._namespace_labels: dict[str, tuple[datetime, dict[str, str]]] = {}
 
     async def namespace_labels(self, namespace: str, *, fresh: bool = False) -> dict[str, str]:
@@ -109,6 +121,45 @@ class Lookups:
         }
         raws = await self._api.list(PODS, deployment.namespace, labels=labels)
         return [p for p in raws if any(owned_by(p, uid) for uid in mine)]
+
+    async def fingerprints(
+        self, rollout: Rollout, contract: PinnedContract | None, runs: Mapping[str, GateRun], *, asked: bool
+    ) -> Fingerprints:
+        """Models and judges: read where an attempt begins its first gate, compared wherever one goes on.
+
+        `asked`: somebody's review waits. Whatever runs on its own is not delayed by a source that hangs: while
+        a gate is judged, only what its looks have found is known here.
+        """
+        status, phase = rollout.status, rollout.status.phase
+        wanted = () if contract is None else contract.spec.world.fingerprints
+        if not wanted or phase not in (Phase.PROGRESSING, Phase.PAUSED, Phase.HELD, Phase.BAKING):
+            return Fingerprints()
+        pinned = pins_of(rollout.metadata.uid, status, runs)
+        at_gate = status.current_step < len(rollout.spec.steps) and (
+            rollout.spec.steps[status.current_step].gate is not None
+        )
+        if pinned is None:
+            begins = phase is Phase.BAKING or (phase is Phase.PROGRESSING and at_gate)
+            return await self._present(wanted) if begins else Fingerprints()
+        run = runs.get(status.run)
+        judging = phase is Phase.HELD or (run is not None and run.status.verdict is None)
+        if judging and not asked:
+            readings = self._watch.known(wanted)
+        else:
+            readings = await self._watch.read(wanted, self._clock())
+        return Fingerprints(drifted=drift_since(pinned, readings))
+
+    async def _present(self, wanted: tuple[Fingerprint, ...]) -> Fingerprints:
+        """All values, or the first that is missing and why."""
+        readings = await self._watch.read(wanted, self._clock())
+        values = []
+        for one in wanted:
+            reading = readings.get(one.name)
+            if reading is None or reading.read_at is None or reading.fault is not None:
+                fault = not_read(one.name, reading)
+                return Fingerprints(problem=Problem(fault.reason, f"{fault.detail.rstrip('.')}."))
+            values.append(FingerprintValue(name=one.name, value=reading.value))
+        return Fingerprints(values=tuple(values))
 
     async def restore(self, world: World) -> RestoreTemplate | None:
         """The recorded template, as the API server defaults it today."""

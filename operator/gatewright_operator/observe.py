@@ -45,6 +45,7 @@ from gatewright_operator.workload import (
     deployment_view,
 )
 from gatewright_operator.world import World
+from gatewright_operator.world_watch import WorldWatch
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Observer:
         cache: Cache,
         ledger: LedgerStore,
         authoriser: Authoriser,
+        watch: WorldWatch,
         *,
         clock: Clock = utc_now,
     ) -> None:
@@ -72,7 +74,7 @@ class Observer:
         self._cache = cache
         self._ledger = ledger
         self._authoriser = authoriser
-        self._lookups = Lookups(api, cache, clock)
+        self._lookups = Lookups(api, cache, clock, watch)
         self.contracts = Contracts(cache, ledger)
 
     async def observe(self, raw: Json) -> tuple[World, Snapshot]:
@@ -100,11 +102,16 @@ class Observer:
                 labels = await look.namespace_labels(namespace, fresh=True)
                 found = self.contracts.findings(contract, rollout, labels)
         status = rollout.status
+        pinned, runs, waiting = (
+            self.contracts.pinned(world, contract),
+            self._runs(rollout),
+            await self._waiting(rollout),
+        )
         return world, Snapshot(
             now=now,
             rollout=rollout,
             contract=contract,
-            pinned=self.contracts.pinned(world, contract),
+            pinned=pinned,
             contract_problem=contract_problem,
             findings=found,
             rivals=self._rivals(rollout),
@@ -117,9 +124,12 @@ class Observer:
             else None,
             pods=summary(pods),
             promoted=await look.promoted(rollout, deployment, now),
-            runs=self._runs(rollout),
+            fingerprints=await look.fingerprints(
+                rollout, pinned, runs, asked=any(w.review is not None for w in waiting)
+            ),
+            runs=runs,
             old_runs=self._old_runs(rollout),
-            waiting=await self._waiting(rollout),
+            waiting=waiting,
             memory=memory,
             ledger_broken=broken,
             guarded=not self._guard_gap(),

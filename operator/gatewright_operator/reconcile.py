@@ -56,7 +56,7 @@ class Reconciler:
         self._metrics = metrics
         self._clock = clock
         self._ledger = LedgerStore(api, clock=clock)
-        self._observer = Observer(api, cache, self._ledger, Authoriser(api), clock=clock)
+        self._observer = Observer(api, cache, self._ledger, Authoriser(api), ticker.watch, clock=clock)
         self._applier = Applier(api, cache, self._ledger, recorder)
         self._ticker = ticker
         ticker.contract_by_digest = self._observer.contracts.by_digest

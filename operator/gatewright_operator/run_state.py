@@ -12,6 +12,7 @@ from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.task import CheckTask, Prior
 from gatewright_analysis.verdict import CheckResult
+from gatewright_analysis.world import WorldSeen
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.evidence_store import digest_of
@@ -37,6 +38,8 @@ class RunState:
         """Digests of other runs' evidence that this one rests on, by run."""
         self.run = desk.run
         self.contract = desk.contract
+        pinned = {one.name for one in desk.run.spec.fingerprints}
+        self.fingerprints = tuple(f for f in desk.contract.spec.world.fingerprints if f.name in pinned)
 
     @classmethod
     async def begin(
@@ -113,7 +116,7 @@ class RunState:
         """Every check as it stands at this look."""
         return tuple(feed.result(now) for feed in self._feeds)
 
-    def record(self, now: datetime) -> RunRecord:
+    def record(self, now: datetime, world: WorldSeen) -> RunRecord:
         """What the verdict of this look rests on."""
         spec = self.run.spec
         return RunRecord(
@@ -128,6 +131,8 @@ class RunState:
             earlier_runs=spec.earlier_runs,
             expected=spec.checks,
             evidence_of=self._evidence_of,
+            drifted=world.drifted,
+            world_unknown=world.unknown,
             checks={feed.check.id: feed.record(now) for feed in self._feeds},
         )
 

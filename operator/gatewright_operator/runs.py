@@ -16,6 +16,7 @@ from gatewright_analysis.evidence.packed import encode
 from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun, RunPhase
+from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import CheckResult, Decision, Verdict
 from gatewright_operator.api import Api
 from gatewright_operator.apply import owner_reference
@@ -31,6 +32,7 @@ from gatewright_operator.run_state import RunState
 from gatewright_operator.source_health import SourceHealth
 from gatewright_operator.sources import Sources
 from gatewright_operator.verdicts import verdict_of
+from gatewright_operator.world_watch import WorldWatch, world_seen
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class RunTicker:
         self._metrics = metrics
         self._sources = Sources(api, cache, metrics, namespace=namespace)
         self.health = SourceHealth(api, cache, self._sources)
+        self.watch = WorldWatch(self._sources)
         self._states: dict[Key, RunState] = {}
         self.contract_by_digest: Callable[[str, str, str], PinnedContract | None] = _no_contract
 
@@ -106,10 +109,14 @@ class RunTicker:
         before = (run.spec.clock.weight_at - now).total_seconds()
         if before > 0:
             return before
+        self.watch.ask(state.fingerprints, now)
+        convicted = False
         async with aclosing(state.look(now)) as looks:
             async for _ in looks:
-                if self._convicts(run, state, now):
+                if convicted := self._convicts(run, state, now):
                     break
+        if not convicted:
+            await self.watch.answered(state.fingerprints)
         delay = await self._judge(key, raw, run, rollout, state, now)
         spent = monotonic() - started
         return None if delay is None else max(0.05, delay - spent)
@@ -145,6 +152,7 @@ class RunTicker:
     ) -> float | None:
         clock = state.clock(now)
         results = state.results(now)
+        world = world_seen(run, self.watch.known(state.fingerprints), now)
         self._show(run, results)
         outcome = decide(
             results,
@@ -154,12 +162,21 @@ class RunTicker:
             stage=run.spec.stage,
             last_gate=run.spec.last_gate,
             on_inconclusive=run.spec.on_inconclusive,
+            drifted=world.drifted,
+            world_unknown=world.unknown,
         )
         held = run.status.verdict is not None
+        if held and world.drifted and _is_news(rollout):
+            self._queue.add(Key("rollout", key.namespace, rollout.metadata.name))
         if outcome.decision is None or (held and outcome.decision is not Decision.ROLLBACK):
             return state.next_look(now)
         await self._write(
-            key, raw, run, state.record(now), verdict_of(run, state, results, outcome, now), late_breach=held
+            key,
+            raw,
+            run,
+            state.record(now, world),
+            verdict_of(run, state, results, outcome, now),
+            late_breach=held,
         )
         self._queue.add(Key("rollout", key.namespace, rollout.metadata.name))
         self._metrics.verdicts.inc(decision=outcome.decision, reason=outcome.reason)
@@ -216,6 +233,12 @@ def _labels(run: GateRun, check: str) -> dict[str, str]:
         "step": run.spec.step,
         "check": check,
     }
+
+
+def _is_news(rollout: Rollout) -> bool:
+    """The Rollout is held for another reason than a world that drifted."""
+    hold = rollout.status.hold
+    return hold is not None and hold.reason != Reason.WORLD_DRIFTED
 
 
 def _wanted(run: GateRun, rollout: Rollout) -> float | None:

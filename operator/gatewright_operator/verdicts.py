@@ -37,19 +37,23 @@ def verdict_of(
         ),
         blocking=outcome.blocking,
         checks=tuple(r.model_copy(update={"producer": state.producer(r.id)}) for r in results),
-        next_actions=_next_actions(outcome.decision, spec.rollout, run.metadata.namespace),
+        next_actions=_next_actions(outcome, spec.rollout, run.metadata.namespace),
         reason=outcome.reason,
         message=outcome.message,
     )
 
 
-def _next_actions(decision: Decision, rollout: str, namespace: str) -> tuple[str, ...]:
+def _next_actions(outcome: Outcome, rollout: str, namespace: str) -> tuple[str, ...]:
     gate = f"kubectl gate {{}} {rollout} -n {namespace}"
-    match decision:
+    match outcome.decision:
+        case None:
+            return ()
         case Decision.HOLD:
+            # Without a blocking check there is nothing that an approval could waive.
+            approve = (gate.format("approve") + " --expires 24h --reason '…'",) if outcome.blocking else ()
             return (
                 gate.format("review"),
-                gate.format("approve") + " --expires 24h --reason '…'",
+                *approve,
                 gate.format("reject") + " --reason '…'",
                 gate.format("retry") + " --reason '…'",
             )

@@ -14,6 +14,8 @@ _PATHS = {
     "pods": "/api/v1",
     "services": "/api/v1",
     "deployments": "/apis/apps/v1",
+    "jobs": "/apis/batch/v1",
+    "cronjobs": "/apis/batch/v1",
     "replicasets": "/apis/apps/v1",
     "httproutes": "/apis/gateway.networking.k8s.io/v1",
     **dict.fromkeys(

@@ -67,6 +67,8 @@ class TestTheOperatorsRights:
             ("create", "configmaps"),
             ("create", "subjectaccessreviews.authorization.k8s.io"),
             ("create", "events"),
+            ("create", "jobs.batch"),
+            ("get", "cronjobs.batch"),
         ],
     )
     def test_it_may_do_its_work_in_every_namespace(self, cluster: Instance, verb: str, what: str) -> None:
@@ -82,6 +84,8 @@ class TestTheOperatorsRights:
             ("update", "gatecontracts.gatewright.dev"),
             ("delete", "configmaps"),
             ("create", "pods"),
+            ("delete", "jobs.batch"),
+            ("create", "cronjobs.batch"),
             ("update", "leases.coordination.k8s.io"),
             ("delete", "validatingadmissionpolicies.admissionregistration.k8s.io"),
         ],

@@ -43,6 +43,37 @@ def contract(*checks: Manifest, **fields: Any) -> Manifest:
     return object_of("GateContract", {"checks": list(checks) or [check()]} | fields)
 
 
+def entry(kind: str, body: Manifest, fields: Manifest) -> Manifest:
+    return {"stages": ["Canary"], kind: without_none(body | fields)}
+
+
+def job(**fields: Any) -> Manifest:
+    return entry("job", {"cronJob": "smoke", "report": "ExitCode"}, fields)
+
+
+def value(**fields: Any) -> Manifest:
+    body = {"source": "prometheus", "query": "max(heap_bytes{$arm})", "max": 5}
+    return entry("value", body, fields)
+
+
+def burn_rate(**fields: Any) -> Manifest:
+    body = {"source": "prometheus", "bad": ["bad"], "total": ["all"], "objective": 0.999, "maxBurn": 14.4}
+    return entry("burnRate", body, fields)
+
+
+def suite(kind: str) -> Manifest:
+    return entry(kind, {"source": "results", "suite": "faithfulness"}, {})
+
+
+def fingerprint(**fields: Any) -> Manifest:
+    return {
+        "name": "model",
+        "source": "prometheus",
+        "series": "model_info",
+        "labels": ["model", "version"],
+    } | fields
+
+
 def gate(**fields: Any) -> Manifest:
     return {"gate": {"duration": "10m"} | fields}
 
@@ -143,7 +174,7 @@ LATENCY: Manifest = {"stages": ["Canary"], "latency": LATENCY_BODY}
 RAW = "A raw selector is wanted: a metric name and, if needed, matchers in braces"
 SHARE = "A share lies between 0 and 1, both excluded: write 1 % as 0.01."
 LONGER_THAN_ZERO = "A duration longer than 0s is needed here."
-KIND_SENTENCE = "An evidence entry has exactly one of counts, latency, samples and pods"
+KIND_SENTENCE = "An evidence entry has exactly one of counts, latency, burnRate, value, samples, scores, paired, pods and job"
 
 REFUSED: dict[str, tuple[Manifest, str]] = {
     # GateContract: checks
@@ -166,11 +197,11 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
     ),
     "samples for a Deterministic check": (
         contract(check(evidence=[SAMPLES])),
-        "Evidence of the kind samples is a judge's word or a sample: set oracleKind: Sampled.",
+        "Evidence of the kinds samples, scores and paired is a judge's word or a sample: set oracleKind: Sampled.",
     ),
     "pods for a Sampled check": (
         contract(check(oracleKind="Sampled", limit=None, evidence=[POD_EVIDENCE])),
-        "Evidence of the kind pods is facts, not samples: set oracleKind: Deterministic.",
+        "Evidence of the kinds pods, value and burnRate is facts, not samples: set oracleKind: Deterministic.",
     ),
     "an unknown oracle kind": (
         contract(check(oracleKind="Guess")),
@@ -211,9 +242,98 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
     ),
     "a limit for pods": (
         contract(check(evidence=[POD_EVIDENCE])),
-        "A check that looks at pods only has maxRestarts as its limit: leave out limit",
+        "All evidence of this check has a limit of its own (maxRestarts, min and max, maxBurn, the exit code): leave out limit",
+    ),
+    "a limit for an exit code": (
+        contract(check(), check(id="smoke", evidence=[job()])),
+        "All evidence of this check has a limit of its own",
+    ),
+    "a limit for a burn rate": (
+        contract(check(), check(id="burn", evidence=[burn_rate()])),
+        "All evidence of this check has a limit of its own",
+    ),
+    "minSamples for a value": (
+        contract(check(), check(id="heap", limit=None, minSamples=50, evidence=[value()])),
+        "This check counts no samples: leave out minSamples and plannedSamples.",
+    ),
+    "confidence below 90 %": (contract(check(confidence=0.5)), "should be greater than or equal to 0.9"),
+    "a Sampled check that is Fast": (
+        contract(check(oracleKind="Sampled", tier="Fast")),
+        "A Sampled check is never Fast: set tier: Full, or leave it out.",
+    ),
+    "spending on result files": (
+        contract(
+            check(
+                oracleKind="Sampled", spending={"looks": 5, "function": "Pocock"}, evidence=[suite("samples")]
+            )
+        ),
+        "spending is for events from counters at one step",
+    ),
+    "pool over pods": (
+        contract(check(), check(id="pods", limit=None, pool="Rollout", evidence=[POD_EVIDENCE])),
+        "pool: Rollout adds up events of several steps",
+    ),
+    "a calibration for counters of requests": (
+        contract(check(calibration={"passedGood": 90, "failedGood": 10, "passedBad": 5, "failedBad": 95})),
+        "it needs evidence of the kind samples",
+    ),
+    "a calibration without bad samples": (
+        contract(
+            check(
+                oracleKind="Sampled",
+                evidence=[suite("samples")],
+                calibration={"passedGood": 90, "failedGood": 10, "passedBad": 0, "failedBad": 0},
+            )
+        ),
+        "A calibration needs samples that people found good and samples that they found bad.",
+    ),
+    "an attempts budget of 0": (contract(attempts={"budget": 0}), "should be greater than or equal to 1"),
+    "two fingerprints of one name": (
+        contract(world={"fingerprints": [fingerprint(), fingerprint()]}),
+        "Two fingerprints have the same name: each needs its own.",
     ),
     # GateContract: evidence
+    "a value without a limit": (
+        contract(check(), check(id="heap", limit=None, evidence=[value(max=None)])),
+        "A value needs a limit: min, max, or both.",
+    ),
+    "a value with min above max": (
+        contract(check(), check(id="heap", limit=None, evidence=[value(min=9)])),
+        "min must be below max, or every value would be outside.",
+    ),
+    "a value without $arm": (
+        contract(check(), check(id="heap", limit=None, evidence=[value(query="max(heap_bytes)")])),
+        "The query needs the placeholder $arm between braces",
+    ),
+    "a value for a Sampled check": (
+        contract(check(), check(id="heap", limit=None, oracleKind="Sampled", evidence=[value()])),
+        "Evidence of the kinds pods, value and burnRate is facts, not samples",
+    ),
+    "a burn rate that can't happen": (
+        contract(check(), check(id="burn", limit=None, evidence=[burn_rate(objective=0.9, maxBurn=11)])),
+        "maxBurn times (1 - objective) must stay below 1",
+    ),
+    "samples from counters and from files": (
+        contract(
+            check(oracleKind="Sampled", evidence=[SAMPLES | {"samples": SAMPLES["samples"] | {"suite": "s"}}])
+        ),
+        "Samples come from counters (passed and total) or from result files (suite): give one of both.",
+    ),
+    "samples from nowhere": (
+        contract(check(oracleKind="Sampled", evidence=[SAMPLES | {"samples": {"source": "ci"}}])),
+        "Samples come from counters (passed and total) or from result files (suite): give one of both.",
+    ),
+    "scores for a Deterministic check": (
+        contract(check(evidence=[suite("scores")])),
+        "Evidence of the kinds samples, scores and paired is a judge's word or a sample",
+    ),
+    "a Job without a report": (
+        contract(
+            check(),
+            check(id="smoke", limit=None, evidence=[{"stages": ["Canary"], "job": {"cronJob": "smoke"}}]),
+        ),
+        "report: Required value",
+    ),
     "two kinds in one evidence entry": (contract(check(evidence=[counts() | LATENCY])), KIND_SENTENCE),
     "no kind in an evidence entry": (contract(check(evidence=[{"stages": ["Canary"]}])), KIND_SENTENCE),
     "a stage in two evidence entries": (
@@ -382,9 +502,24 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
     "an endless timeout": (source(timeout="61s"), "timeout must not be longer than 60s"),
     "a source without arms": (
         object_of("MetricSource", {"address": "https://p", "producer": "Judge"}),
-        "spec.arms",
+        "arms tell canary and stable apart at an address: give both, or neither.",
     ),
     "arms by something else": (source(arms={"by": "Colour", "label": "pod"}), 'supported values: "PodName"'),
+    "a source that is both": (
+        source(evidence={}),
+        "A MetricSource is a Prometheus (address) or a place of result files (evidence): give one of both.",
+    ),
+    "a source that is neither": (
+        object_of("MetricSource", {"producer": "Judge"}),
+        "A MetricSource is a Prometheus (address) or a place of result files (evidence): give one of both.",
+    ),
+    "result files with a login": (
+        object_of(
+            "MetricSource",
+            {"evidence": {}, "producer": "Judge", "auth": {"bearer": {"name": "token", "key": "token"}}},
+        ),
+        "Result files are read from the API server: leave out auth and ca.",
+    ),
     # GateRun
     "a run of a wrong digest": (run(contractDigest="sha256:12"), "spec.contractDigest in body should match"),
 }
@@ -419,6 +554,30 @@ ACCEPTED: dict[str, Manifest] = {
             )
             for n in range(64)
         )
+    ),
+    "every kind of evidence": contract(
+        check(confidence=0.99, tier="Full", pool="Rollout"),
+        check(id="burn", limit=None, evidence=[burn_rate()]),
+        check(
+            id="heap", limit=None, evidence=[value(min=1, aggregate="Max", scope="Workload", spacing="1s")]
+        ),
+        check(id="smoke", limit=None, evidence=[job()]),
+        check(id="load", evidence=[job(report="Counts")]),
+        check(id="faithful", oracleKind="Sampled", evidence=[suite("samples")]),
+        check(id="rubric", oracleKind="Sampled", evidence=[suite("scores")]),
+        check(id="better", oracleKind="Sampled", limit=None, evidence=[suite("paired")]),
+        check(
+            id="judged",
+            oracleKind="Sampled",
+            evidence=[suite("samples")],
+            calibration={"passedGood": 90, "failedGood": 10, "passedBad": 5, "failedBad": 95},
+        ),
+        check(id="scheduled", spending={"looks": 5, "function": "OBrienFleming"}),
+        attempts={"budget": 5, "errorBudget": "Family"},
+        world={"fingerprints": [fingerprint(), fingerprint(name="judge")]},
+    ),
+    "a source of result files": object_of(
+        "MetricSource", {"evidence": {"namespace": "results"}, "producer": "Judge"}
     ),
     "a rollout": rollout(),
     "a pause between gate and weight": rollout(

@@ -143,7 +143,8 @@ async def test_nothing_of_the_agents_own_environment_reaches_a_container(cluster
 
     seen = await eventually("the container has written its environment", names)
     expected = {"PATH", "HOME", "LANG", "HOSTNAME", "PYTHONPATH", "PYTHONUNBUFFERED", "POD_LISTEN_IP"}
-    assert seen <= expected | {"DEVCLUSTER_NODE_RUN", "PWD", "SHLVL", "OLDPWD", "_"}
+    own = {"DEVCLUSTER_NODE_RUN", "DEVCLUSTER_TERMINATION_LOG"}
+    assert seen <= expected | own | {"PWD", "SHLVL", "OLDPWD", "_"}
 
 
 async def test_a_missing_config_map_keeps_the_container_waiting_until_it_is_there(cluster: Cluster) -> None:
@@ -244,6 +245,34 @@ async def test_a_failing_run_is_repeated_on_failure_until_it_succeeds(
     pod = await cluster.wait_pod("again", "Succeeded", lambda status: status.get("phase") == "Succeeded")
     assert container(pod["status"])["restartCount"] == 1
     assert terminated(pod["status"])["reason"] == "Completed"
+
+
+async def test_the_last_word_of_a_container_is_its_termination_message(cluster: Cluster) -> None:
+    script = 'printf said > "$DEVCLUSTER_TERMINATION_LOG"; exit {code}'
+    both = [shell(script.format(code=3)), {**shell("exit 0"), "name": "silent"}]
+    await cluster.pod("speaks", both, restartPolicy="Never")
+    pod = await cluster.wait_pod("speaks", "Failed", lambda status: status.get("phase") == "Failed")
+    said = terminated(pod["status"])
+    assert (said["exitCode"], said["reason"], said["message"]) == (3, "Error", "said")
+    assert "message" not in terminated(pod["status"], "silent"), "each container has a file of its own"
+
+
+async def test_a_new_run_begins_with_an_empty_termination_message(cluster: Cluster, tmp_path: Path) -> None:
+    script = (
+        f"test -e {tmp_path}/done && exit 0; touch {tmp_path}/done; "
+        'printf first > "$DEVCLUSTER_TERMINATION_LOG"; exit 1'
+    )
+    await cluster.pod("twice", shell(script), restartPolicy="OnFailure")
+    pod = await cluster.wait_pod("twice", "Succeeded", lambda status: status.get("phase") == "Succeeded")
+    assert last_terminated(pod["status"])["message"] == "first"
+    assert "message" not in terminated(pod["status"])
+
+
+async def test_a_termination_message_is_cut_at_4096_bytes(cluster: Cluster) -> None:
+    script = 'head -c 5000 /dev/zero | tr "\\0" x > "$DEVCLUSTER_TERMINATION_LOG"'
+    await cluster.pod("long", shell(script), restartPolicy="Never")
+    pod = await cluster.wait_pod("long", "Succeeded", lambda status: status.get("phase") == "Succeeded")
+    assert terminated(pod["status"])["message"] == "x" * 4096
 
 
 async def test_a_job_completes_and_its_pods_can_be_deleted(cluster: Cluster) -> None:

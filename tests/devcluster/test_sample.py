@@ -149,6 +149,20 @@ async def test_without_a_judge_there_are_no_verdicts_and_the_gauge_is_as_set() -
         assert not [name for name in metrics if name.startswith("judge")]
 
 
+async def test_the_model_that_answers_is_told_and_can_be_replaced_behind_its_address() -> None:
+    async with sample(MODEL_INFO="model=j-1,version=3") as service:
+        await service.listens()
+        assert (await service.metrics())['model_info{model="j-1",version="3"}'] == 1
+        async with aiohttp.ClientSession() as session:
+            answers = [
+                (await session.post(f"{service.url}/model-info/{change}")).status
+                for change in ("version/4", "nothing/5")
+            ]
+        assert answers == [200, 404]
+        told = {series for series in await service.metrics() if series.startswith("model_info")}
+        assert told == {'model_info{model="j-1",version="4"}'}
+
+
 async def test_lazy_series_appear_with_their_first_event() -> None:
     async with sample(LAZY_SERIES="true") as service:
         await service.listens()
@@ -198,7 +212,9 @@ async def test_it_crashes_when_told_to() -> None:
         assert await asyncio.wait_for(service.process.wait(), 10) == 1
 
 
-@pytest.mark.parametrize("setting", [{"ERROR_RATE": "2"}, {"LATENCY_MS": "fast"}, {"READY": "maybe"}])
+@pytest.mark.parametrize(
+    "setting", [{"ERROR_RATE": "2"}, {"LATENCY_MS": "fast"}, {"READY": "maybe"}, {"MODEL_INFO": "j-1"}]
+)
 async def test_a_setting_that_makes_no_sense_is_refused_by_name(setting: dict[str, str]) -> None:
     async with sample(**setting) as service:
         _, complaint = await asyncio.wait_for(service.process.communicate(), 10)

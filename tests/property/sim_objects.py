@@ -1,5 +1,6 @@
 """What stands in the simulated namespace before anything happens: one service, its route, its contract, its Rollout."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from gatewright_operator.guard import MUTATING, VALIDATING
@@ -75,10 +76,16 @@ def route() -> Manifest:
     }
 
 
-def contract() -> Manifest:
+def contract(watched: Iterable[str] = ()) -> Manifest:
+    """`watched`: names of models whose fingerprints the contract binds to."""
+    models = [
+        {"name": name, "source": "prometheus", "series": "model_info", "labels": ["version"]}
+        for name in watched
+    ]
     return {
         "metadata": {"name": NAME},
         "spec": {
+            **({"world": {"fingerprints": models}} if models else {}),
             "checks": [
                 {
                     "id": "http-success",
@@ -95,7 +102,7 @@ def contract() -> Manifest:
                         }
                     ],
                 }
-            ]
+            ],
         },
     }
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from gatewright_analysis.evidence.model import Fault
+from gatewright_analysis.kinds.policy import Fingerprint
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.reasons import Reason
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import ApiError, Conflict
 from gatewright_operator.intake import Intake
@@ -20,6 +23,7 @@ from gatewright_operator.plan.core import plan
 from gatewright_operator.reconcile import Reconciler
 from gatewright_operator.resources import GATE_RUNS, ROLLOUTS
 from gatewright_operator.watched import WATCHED
+from gatewright_operator.world_watch import Reading
 from tests.property.sim_api import Client, Object, labels_match
 from tests.property.sim_objects import NAME, NAMESPACE
 from tests.property.sim_world import STEP_SECONDS, Judge, World, give_verdict
@@ -77,6 +81,28 @@ class _NoTicker:
     """Runs are judged by the simulation, so their keys are not worked on."""
 
     contract_by_digest: Any = None
+    watch: Any = None
+
+    def __init__(self, watch: Any) -> None:
+        self.watch = watch
+
+
+class _PlayedWatch:
+    """What models and judges say of themselves, as the world has it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def read(self, fingerprints: tuple[Fingerprint, ...], now: datetime) -> dict[str, Reading]:
+        return self.known(fingerprints)
+
+    def known(self, fingerprints: tuple[Fingerprint, ...]) -> dict[str, Reading]:
+        now, says = self._world.now, self._world.fingerprints
+        silent = Fault(Reason.UNREACHABLE, "judge-model can't be read: its source is away")
+        return {
+            f.name: Reading(now, says[f.name], now) if f.name in says else Reading(now, fault=silent)
+            for f in fingerprints
+        }
 
 
 class Process:
@@ -96,7 +122,7 @@ class Process:
             cache=self.cache,
             recorder=self.recorder,  # type: ignore[arg-type]
             metrics=Metrics(),
-            ticker=_NoTicker(),  # type: ignore[arg-type]
+            ticker=_NoTicker(_PlayedWatch(world)),  # type: ignore[arg-type]
             clock=lambda: world.now,
         )
         self._seen = len(world.api.history)

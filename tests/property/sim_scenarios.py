@@ -41,6 +41,16 @@ def deciding(decision: str) -> People:
     return people
 
 
+def replacing_the_model(world: World) -> bool:
+    """In a pause of the first attempt another model answers, and whoever is held tries again."""
+    rollout = world.rollout()
+    if rollout is None or rollout.status.phase is not Phase.PAUSED or rollout.status.attempt > 1:
+        return deciding("Retry")(world)
+    drifts = world.fingerprints["judge-model"] != "version=4"
+    world.fingerprints["judge-model"] = "version=4"
+    return drifts
+
+
 def in_phase(phase: Phase, act: str, *, step: int | None = None) -> People:
     """Does something once, when the Rollout is in this phase: `push VERSION`, `delete`, `Abort`."""
 
@@ -94,6 +104,8 @@ class Scenario:
     ends: Phase | None = Phase.IDLE
     """None: the Rollout is gone."""
     serves: str = "v2"
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    """What the models say of themselves that the contract names."""
 
     def __str__(self) -> str:
         return self.name
@@ -118,7 +130,7 @@ class Scenario:
 
 async def begin(scenario: Scenario, **options: Any) -> tuple[Process, Invariants]:
     """The world at the moment at which the new version was pushed, with an operator that has adopted the workload."""
-    world = World()
+    world = World(fingerprints=dict(scenario.fingerprints))
     world.furnish(scenario.rollout)
     invariants = Invariants(world)
     process = Process(world, **options)

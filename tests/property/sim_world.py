@@ -95,13 +95,15 @@ class World:
 
     api: SimApi = field(init=False)
     now: datetime = START
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    """What models and judges say of themselves, by name; nothing: their source is away."""
     _parsed: tuple[Object | None, Rollout | None] = (None, None)
 
     def __post_init__(self) -> None:
         self.api = SimApi(lambda: self.now, admit=admit)
 
     def fork(self) -> "World":
-        other = World(now=self.now)
+        other = World(now=self.now, fingerprints=dict(self.fingerprints))
         other.api = self.api.fork(lambda: other.now)
         return other
 
@@ -114,7 +116,7 @@ class World:
         for kind, policy in objects.policies():
             api.create("admin", _POLICY_KINDS[kind], "", policy)
         api.create("admin", METRIC_SOURCES, "", objects.source())
-        api.create("admin", GATE_CONTRACTS, NAMESPACE, objects.contract())
+        api.create("admin", GATE_CONTRACTS, NAMESPACE, objects.contract(watched=self.fingerprints))
         api.create(DEVELOPER, SERVICES, NAMESPACE, objects.service(NAME))
         api.create(DEVELOPER, SERVICES, NAMESPACE, objects.service(CANARY))
         api.create(DEVELOPER, HTTPROUTES, NAMESPACE, objects.route())

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gatewright_operator.reconcile as reconcile_module
+from gatewright_analysis.kinds.contract import GateContractSpec
 from gatewright_analysis.kinds.rollout import Phase
 from gatewright_analysis.ledger import LedgerMemory
 from gatewright_analysis.names import IN_FLIGHT, PINNED
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import AppendLedger, Emit, PatchDeployment, Plan, SetRoute
 from gatewright_operator.plan.core import plan
-from gatewright_operator.plan.snapshot import CanaryPods, Problem, Snapshot
+from gatewright_operator.plan.snapshot import CanaryPods, Fingerprints, Problem, Snapshot
 from tests.property import sim_objects as objects
 from tests.property.sim_operator import run, settle
 from tests.property.sim_scenarios import Scenario, begin, deciding, in_phase, judged
@@ -113,7 +114,21 @@ def _deleted(s: Snapshot) -> Snapshot:
     return replace(s, rollout=s.rollout.model_copy(update={"metadata": metadata}))
 
 
+def _watched(fingerprints: Fingerprints) -> Change:
+    """The pinned contract binds to a model."""
+    spec = GateContractSpec.model_validate(objects.contract(watched=("judge-model",))["spec"])
+
+    def change(s: Snapshot) -> Snapshot:
+        pinned = None if s.pinned is None else replace(s.pinned, spec=spec)
+        return replace(s, pinned=pinned, fingerprints=fingerprints)
+
+    return change
+
+
 CHANGES: dict[str, Change] = {
+    "model drifted": _watched(Fingerprints(drifted="judge-model was 3 and is 4.")),
+    "model unknown": _watched(Fingerprints(problem=Problem(Reason.UNREACHABLE, "It can't be read."))),
+    "model not looked up": _watched(Fingerprints()),
     "no deployment": lambda s: replace(s, deployment=None),
     "deployment ends": _deployment(deleting=True),
     "stable's template": lambda s: (
@@ -223,6 +238,26 @@ def test_no_answer_raises_a_weight_or_lets_a_template_go_that_the_ledger_does_no
                 )
             case PatchDeployment(paused=False):
                 _may_go(snapshot, action)
+
+
+@settings(max_examples=700, deadline=None)
+@given(changed)
+def test_no_weight_rises_and_nothing_is_promoted_while_the_world_is_known_to_have_drifted(
+    which: tuple[int, list[str]],
+) -> None:
+    snapshot = CHANGES["model drifted"](picture(which))
+    deployment, begun = snapshot.deployment, snapshot.memory.open
+    by_a_person = deployment is not None and not deployment.paused and not deployment.in_flight
+    decided_before = begun is not None and (begun.promoted or begun.back is not None)
+    if by_a_person or decided_before:
+        return
+    share = snapshot.route.canary_percent if snapshot.route is not None else 0
+    for action in plan(snapshot).actions:
+        match action:
+            case SetRoute(stable, canary, _):
+                assert stable + canary == 0 or 100 * canary / (stable + canary) <= share + 1
+            case AppendLedger():
+                assert "Promoted" not in {entry.kind for entry in action.entries}
 
 
 def _may_go(snapshot: Snapshot, action: PatchDeployment) -> None:

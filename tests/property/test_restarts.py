@@ -7,7 +7,16 @@ from tests.property import sim_objects as objects
 from tests.property.sim_api import Call, Client
 from tests.property.sim_invariants import Invariants
 from tests.property.sim_operator import Crash, Process, run, settle
-from tests.property.sim_scenarios import Scenario, begin, deciding, differences, essence, in_phase, judged
+from tests.property.sim_scenarios import (
+    Scenario,
+    begin,
+    deciding,
+    differences,
+    essence,
+    in_phase,
+    judged,
+    replacing_the_model,
+)
 from tests.property.sim_world import World
 
 SCENARIOS = [
@@ -33,6 +42,10 @@ SCENARIOS = [
         rollout=objects.rollout(bake=None),
     ),
     Scenario("reverted at the second gate", people=in_phase(Phase.PROGRESSING, "push v1", step=3), serves="v1"),
+    Scenario(
+        "a model replaced in a pause, and tried again", people=replacing_the_model,
+        rollout=objects.rollout(objects.WITH_PAUSE, bake=None), fingerprints={"judge-model": "version=3"},
+    ),
     Scenario("deleted at a gate", people=in_phase(Phase.PROGRESSING, "delete", step=3), ends=None, serves="v1"),
     Scenario("deleted while held", judged(s1="HOLD"), in_phase(Phase.HELD, "delete"), ends=None, serves="v1"),
     Scenario("deleted in the bake", people=in_phase(Phase.BAKING, "delete"), ends=None),

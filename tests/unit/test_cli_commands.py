@@ -62,6 +62,7 @@ def test_every_option_of_ours_that_takes_a_value_is_known_to_the_splitter() -> N
                 found.update(action.option_strings)
 
     walk(parser.gate_parser())
+    walk(parser.gatewright_parser())
     assert found == OWN_WITH_VALUE
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gatewright_analysis.decide import Outcome, apply_waivers, decide
+from gatewright_analysis.evidence.model import Fault
 from gatewright_analysis.kinds.contract import GateContractSpec
 from gatewright_analysis.kinds.rollout import OnInconclusive
 from gatewright_analysis.reasons import Reason
@@ -250,3 +251,46 @@ class TestMisuse:
         spec: GateContractSpec = contract(check("errors"))
         with pytest.raises(ValueError, match="has no check ghost"):
             decide([], spec, at(0), expected=["ghost"])
+
+
+class TestWorld:
+    DRIFTED = "judge was v=3 when the attempt began and is v=4 now."
+    UNKNOWN = Fault(Reason.UNREACHABLE, "judge can't be read: no connection")
+
+    @pytest.mark.parametrize("now", [0, 300, 600, 5000])
+    def test_a_drift_holds_at_once_whatever_the_checks_say(self, now: float) -> None:
+        for results in (good(), good(errors=result("errors", "pending", Reason.COLLECTING)), []):
+            outcome = decided(results, now, drifted=self.DRIFTED)
+            assert (outcome.decision, outcome.reason) == (Decision.HOLD, Reason.WORLD_DRIFTED)
+            assert outcome.message == self.DRIFTED
+            assert outcome.blocking == (), "no check can be waived for it: the evidence is void"
+
+    def test_a_proven_breach_rolls_back_drift_or_not(self) -> None:
+        outcome = decided(good(errors=breach("errors")), drifted=self.DRIFTED, world_unknown=self.UNKNOWN)
+        assert (outcome.decision, outcome.reason) == (Decision.ROLLBACK, Reason.BREACH_ABSOLUTE)
+
+    @pytest.mark.parametrize("lenient", OnInconclusive)
+    def test_a_drift_is_no_missing_evidence_in_a_bake(self, lenient: OnInconclusive) -> None:
+        outcome = decided(good(), drifted=self.DRIFTED, on_inconclusive=lenient)
+        assert outcome.decision is Decision.HOLD
+
+    def test_an_unknown_world_is_never_a_pass(self) -> None:
+        for now in (600, 1200, 1259):
+            waiting = decided(good(), now, world_unknown=self.UNKNOWN)
+            assert waiting.decision is None
+            assert "judge can't be read" in waiting.message
+        held = decided(good(), 1260, world_unknown=self.UNKNOWN)
+        assert (held.decision, held.reason) == (Decision.HOLD, Reason.UNREACHABLE)
+        assert held.blocking == ("answers", "errors", "rare", "ready", "slow")
+        assert "judge can't be read: no connection" in held.message
+
+    def test_an_unknown_world_does_not_stop_a_hold(self) -> None:
+        stopped = good(errors=result("errors", "below_threshold", Reason.BELOW_THRESHOLD))
+        outcome = decided(stopped, 600, world_unknown=self.UNKNOWN)
+        assert (outcome.decision, outcome.reason) == (Decision.HOLD, Reason.BELOW_THRESHOLD)
+
+    def test_a_bake_that_completes_without_proof_does_so_without_knowing_the_world(self) -> None:
+        options = {"world_unknown": self.UNKNOWN, "on_inconclusive": OnInconclusive.COMPLETE}
+        assert decided(good(), 1200, **options).decision is None
+        outcome = decided(good(), 1260, **options)
+        assert (outcome.decision, outcome.reason) == (Decision.PROMOTE, Reason.NOT_PROVEN)

@@ -197,3 +197,35 @@ def test_evidence_for_a_stage_that_is_not_gated_may_have_no_source_yet() -> None
     judged = contract(check(evidence=[check()["evidence"][0], for_bake]))
     assert found(judged, rollout()) == []
     assert "later" in only(found(judged, rollout(bake={"duration": "30m"})), Reason.SOURCE_NOT_FOUND)
+
+
+def _watched(**changes: object) -> GateContractSpec:
+    model = {
+        "name": "judge-model",
+        "source": "judges",
+        "series": "judge_info",
+        "labels": ["version"],
+    } | changes
+    return contract(world={"fingerprints": [model]})
+
+
+def test_a_fingerprint_needs_a_source_that_exists_and_is_for_this_namespace_and_answers_queries() -> None:
+    here = source()
+    assert (
+        "fingerprint judge-model reads from the MetricSource judges, which does not exist".casefold()
+        in only(found(_watched(), rollout(), here), Reason.SOURCE_NOT_FOUND).casefold()
+    )
+    private = source("judges", allowedNamespaces={"matchLabels": {"team": "q"}})
+    assert "allowedNamespaces" in only(found(_watched(), rollout(), here, private), Reason.SOURCE_NOT_ALLOWED)
+    files = MetricSource.model_validate(
+        {"metadata": {"name": "judges"}, "spec": {"evidence": {}, "producer": "Judge"}}
+    )
+    assert "holds result files" in only(found(_watched(), rollout(), here, files), Reason.SOURCE_KIND)
+    assert found(_watched(), rollout(), here, source("judges")) == []
+
+
+def test_a_selector_of_a_fingerprint_that_cannot_be_asked_is_found() -> None:
+    missing_comma = _watched(series='judge_info{a="1" b="2"}')
+    sentence = only(found(missing_comma, rollout(), source(), source("judges")), Reason.INVALID_SPEC)
+    assert "Fingerprint judge-model:" in sentence
+    assert "a comma is missing" in sentence

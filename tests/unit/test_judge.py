@@ -220,6 +220,13 @@ class TestTotalFailure:
         given = [*before, *ticks(0, 15, (10, 10), (0, 100))]
         assert judged(task(), ticks=given).status is CheckStatus.PENDING
 
+    def test_an_outage_of_both_arms_that_has_just_begun_is_not_thinned_out_by_the_time_before(self) -> None:
+        before = ticks(-45, 0, (0, 10), (0, 100))
+        given = [*before, *ticks(5, 15, (10, 10), (60, 100))]
+        longer = sum(60 for _ in range(3)) / (3 * 100 + 6 * 100)
+        assert longer < 0.25, "over one window more stable seems to keep a quarter"
+        assert judged(task(), ticks=given).status is CheckStatus.PENDING
+
     def test_without_a_stable_arm_it_takes_twice_as_long(self) -> None:
         asked = task(has_stable=False, stage=Stage.BAKE)
         given = ticks(-30, 30, (10, 10), None)

@@ -99,6 +99,28 @@ def test_smallest_passing_counts_equal_the_reference(
 
 
 @pytest.mark.parametrize(
+    ("threshold", "odds", "samples"),
+    [
+        (0.8, 20, (17, 31, 41, 51, 68, 106)),
+        (0.9, 20, (36, 64, 86, 105, 140, 218)),
+        (0.95, 20, (74, 131, 174, 213, 284, 442)),
+        (0.99, 20, (377, 663, 883, 1079, 1436, 2233)),
+        (0.999, 20, (3787, 6655, 8859, 10825, 14401, 22385)),
+        (0.8, 50, (22, 36, 47, 56, 74, 114)),
+        (0.9, 50, (46, 75, 97, 117, 153, 234)),
+        (0.95, 50, (94, 153, 198, 239, 312, 475)),
+        (0.99, 50, (480, 778, 1007, 1210, 1579, 2400)),
+    ],
+)
+def test_least_samples_with_some_failures_equal_the_table(
+    threshold: float, odds: float, samples: tuple[int, ...]
+) -> None:
+    for failures, n in zip((0, 1, 2, 3, 5, 10), samples, strict=True):
+        enough = log_e_pass(n - failures, failures, threshold)
+        assert enough >= math.log(odds) > log_e_pass(n - 1 - failures, failures, threshold), failures
+
+
+@pytest.mark.parametrize(
     ("n", "threshold", "count"),
     [(20, 0.95, 14), (50, 0.95, 40), (100, 0.95, 85), (100, 0.99, 93), (500, 0.99, 483), (1000, 0.999, 992)],
 )

@@ -5,7 +5,14 @@ import math
 import pytest
 from scipy.stats import binomtest
 
-from gatewright_analysis.statistics.wilson import Z95, critical_count, least_samples, wilson_interval
+from gatewright_analysis.statistics.wilson import (
+    Z95,
+    critical_count,
+    least_samples,
+    wilson_interval,
+    wilson_limits,
+    worst_case_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -125,3 +132,29 @@ def test_twenty_five_of_twenty_five_do_not_pass_ninety_percent() -> None:
     assert wilson_interval(25, 25)[0] < 0.9, (
         "one-sided z = 1.645 would let it through, 7.2 % of the time wrongly"
     )
+
+
+def test_missing_verdicts_count_against_either_side() -> None:
+    low, high = worst_case_interval(good=95, bad=3, missing=2)
+    assert low == pytest.approx(0.888250, abs=1e-6)
+    assert high == pytest.approx(0.989745, abs=1e-6)
+    assert wilson_interval(95, 98)[0] == pytest.approx(0.913830, abs=1e-6), "leaving them out would pass .90"
+    assert worst_case_interval(95, 5, 0) == wilson_interval(95, 100)
+
+
+def test_only_missing_verdicts_say_nothing() -> None:
+    assert worst_case_interval(0, 0, 7) == (0.0, 1.0)
+    with pytest.raises(ValueError, match="not a proportion"):
+        worst_case_interval(0, 0, 0)
+
+
+def test_limits_of_a_fractional_size_stay_ratios() -> None:
+    for share in (0.0, 1e-12, 0.5, 1 - 1e-12, 1.0):
+        for n in (0.25, 1.0, 40.5, 1e12):
+            low, high = wilson_limits(share, n)
+            assert (
+                0.0 <= low <= share <= high <= 1.0
+                or low == pytest.approx(share)
+                or high == pytest.approx(share)
+            )
+            assert low < high

@@ -5,9 +5,10 @@ sentence.
 from collections.abc import Mapping
 
 from gatewright_analysis.evidence.model import Fault
-from gatewright_analysis.evidence.promql import Matcher
+from gatewright_analysis.evidence.promql import Matcher, parse_selector
 from gatewright_analysis.evidence.streams import written_selectors
 from gatewright_analysis.kinds.contract import Check, Evidence
+from gatewright_analysis.kinds.policy import Fingerprint
 from gatewright_analysis.kinds.run import ArmRef
 from gatewright_analysis.kinds.source import ArmsBy, MetricSource
 from gatewright_analysis.reasons import Reason
@@ -46,6 +47,31 @@ def source_problems(
         else:
             found.extend(_selector_problems(check, evidence, source))
     return tuple(dict.fromkeys(found))
+
+
+def fingerprint_problem(
+    fingerprint: Fingerprint, sources: Mapping[str, MetricSource], namespace_labels: Mapping[str, str]
+) -> Fault | None:
+    """Why a fingerprint could never be read, None when nothing known stands against it. Parameters as above."""
+    name, source = fingerprint.source, sources.get(fingerprint.source)
+    reads = f"fingerprint {fingerprint.name} reads from the MetricSource {name}"
+    if source is None:
+        have = ", ".join(sorted(sources)) or "none"
+        return Fault(Reason.SOURCE_NOT_FOUND, f"{reads}, which does not exist (there are: {have})")
+    if not _allowed(source, namespace_labels):
+        return Fault(
+            Reason.SOURCE_NOT_ALLOWED,
+            f"{reads}, whose allowedNamespaces do not select this namespace: ask its owner, or use another source",
+        )
+    if source.spec.address is None:
+        return Fault(
+            Reason.SOURCE_KIND, f"{reads}, which holds result files: name a MetricSource with an address"
+        )
+    try:
+        parse_selector(fingerprint.series)
+    except ValueError as error:
+        return Fault(Reason.INVALID_SPEC, f"fingerprint {fingerprint.name}: {error}")
+    return None
 
 
 def arms_problem(source: MetricSource, canary: ArmRef, stable: ArmRef | None) -> Fault | None:

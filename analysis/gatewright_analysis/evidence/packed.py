@@ -58,4 +58,4 @@ def decode(config_map: Mapping[str, Any]) -> RunRecord:
 def windows_of(config_map: Mapping[str, Any], check: str) -> tuple[Window, ...]:
     """The closed windows of one check from a stored record; none where the record does not speak of it."""
     found = decode(config_map).checks.get(check)
-    return () if found is None else found.windows
+    return () if found is None else found.pooled_windows

@@ -58,6 +58,14 @@ class CheckRecord:
     """That result as a verdict holds it: nothing else of the evidence could give it again."""
     prior: tuple[PriorRecord, ...] = ()
 
+    @property
+    def pooled_windows(self) -> tuple[Window, ...]:
+        """What a later attempt adds to: the windows; what a Job reported is one."""
+        job = self.job
+        if job is not None and job.good is not None and job.bad is not None:
+            return (Window(0, Counts(job.good, job.bad)),)
+        return self.windows
+
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
@@ -80,6 +88,8 @@ class RunRecord:
     """Ids of the checks that judge at this gate."""
     evidence_of: Mapping[str, str] = field(default_factory=dict)
     """sha256 of the records of other runs that this one rests on, by run: those that were there."""
+    world_unknown: Fault | None = None
+    """Why it was not known whether the world was the same; None when it was."""
     checks: Mapping[str, CheckRecord] = field(default_factory=dict)
 
 
@@ -104,6 +114,7 @@ def write(record: RunRecord) -> Json:
         "drifted": record.drifted,
         "expected": list(record.expected),
         "evidenceOf": dict(sorted(record.evidence_of.items())),
+        "worldUnknown": _fault(record.world_unknown),
         "checks": {check: _write_check(own) for check, own in sorted(record.checks.items())},
     }
 
@@ -126,6 +137,7 @@ def read(data: bytes) -> RunRecord:
             drifted=body["drifted"],
             expected=tuple(body.get("expected", body["checks"])),
             evidence_of=dict(body.get("evidenceOf", {})),
+            world_unknown=_read_fault(body.get("worldUnknown")),
             checks={check: _read_check(own) for check, own in body["checks"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:

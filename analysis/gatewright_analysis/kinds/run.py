@@ -107,7 +107,7 @@ class GateRunSpec(Model):
     contract_digest: Digest
     """Version of the contract: sha256 of its canonical form, kept in the ledger."""
     world_snapshot: Digest
-    """Digest of what the version runs with: the image digests of its containers."""
+    """Digest of what the version runs with: the image digests of its containers, and `fingerprints`."""
     images: Annotated[tuple[ImageRef, ...], Field(max_length=64)] = ()
     """Images of the version's containers."""
     initiator: Annotated[str, Field(max_length=253)] = ""

@@ -1,5 +1,10 @@
 """What a statistic says when it can conclude nothing."""
 
+from typing import Final
+
+LARGEST_COUNT: Final = 2**53
+"""Beyond it a float no longer tells a count from the next."""
+
 
 class NoConclusion(ValueError):
     """These numbers allow no conclusion; the message is a sentence that says why and what would be needed.
@@ -9,9 +14,11 @@ class NoConclusion(ValueError):
 
 
 def whole(value: object, what: str) -> int:
-    """`value` as a count, at least 0; raises NoConclusion where it is none (a float such as 3.0 is none)."""
+    """`value` as a count, 0 … 2⁵³; raises NoConclusion where it is none (a float such as 3.0 is none)."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise NoConclusion(f"{what} must be a whole number, at least 0, not {value!r}.")
+    if value > LARGEST_COUNT:
+        raise NoConclusion(f"{what} must be at most 2^53; larger numbers can't be told apart.")
     return value
 
 

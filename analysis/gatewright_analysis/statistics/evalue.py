@@ -68,12 +68,28 @@ def samples_for_pass(ratio: float, threshold: float, log_e: float) -> float:
 def anytime_lower_bound(good: int, bad: int, alpha: float = 0.05) -> float:
     """The good ratio that E⁺ excludes with odds 1/alpha: a lower bound that holds at every look at once, 0
     without data."""
-    wanted = -math.log(alpha)
-    low, high = 1e-12, 1.0 - 1e-12
-    if log_e_pass(good, bad, low) < wanted:
+    if good == 0:
         return 0.0
-    # It falls with the threshold. Bisection: scipy.optimize takes longer to import than everything else here.
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (middle, high) if log_e_pass(good, bad, middle) >= wanted else (low, middle)
+    wanted = -math.log(alpha)
+    # It falls with the threshold: above at `low`, below at the ratio itself, and the root lies near the latter.
+    low, high = 1e-12, good / (good + bad)
+    above, below = log_e_pass(good, bad, low) - wanted, -wanted
+    if above < 0.0:
+        return 0.0
+    step = math.sqrt((high * (1.0 - high) + 1.0 / (good + bad)) / (good + bad))
+    while (nearer := high - step) > low and (found := log_e_pass(good, bad, nearer) - wanted) < 0.0:
+        high, below, step = nearer, found, 2.0 * step
+    # Regula falsi in its Illinois form; scipy.optimize takes longer to import than everything else here.
+    last = 0
+    while high - low > 1e-10:
+        middle = (low * below - high * above) / (below - above)
+        found = log_e_pass(good, bad, middle) - wanted
+        if abs(found) < 1e-9:
+            return middle
+        if found > 0.0:
+            low, above = middle, found
+            below, last = (below / 2 if last == 1 else below), 1
+        else:
+            high, below = middle, found
+            above, last = (above / 2 if last == -1 else above), -1
     return low

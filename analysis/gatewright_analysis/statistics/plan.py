@@ -70,8 +70,9 @@ def power_at(n: int, threshold: float, true_ratio: float, z: float = Z95) -> flo
     open_share(threshold, "The threshold")
     if not 0.0 <= true_ratio <= 1.0:
         raise NoConclusion(f"A good ratio lies between 0 and 1, not {true_ratio!r}.")
-    size = np.array([whole(n, "The number of samples")], dtype=np.int64)
-    return float(_power(size, threshold, true_ratio, z)[0])
+    if whole(n, "The number of samples") == 0:
+        return 0.0  # no evidence is no pass, though 0 of 0 are as many as the formula asks for
+    return float(_power(np.array([n], dtype=np.int64), threshold, true_ratio, z)[0])
 
 
 def joint_power(powers: Iterable[float]) -> float:

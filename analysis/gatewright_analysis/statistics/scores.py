@@ -1,7 +1,8 @@
 """M3: the e-value for scores between 0 and 1, as a mixture over 64 bets (statistics.md 4.2).
 
 A score is partial credit, a cluster's mean or a window's good ratio. Only one thing is assumed: that each score's
-mean, given those before it, is at most t. On scores that are all 0 or 1 it equals `evalue` to five decimals.
+mean, given those before it, is at most t. On scores that are all 0 or 1 it equals `evalue` to four decimals where
+there is evidence; where there is none, 64 bets say a little less than the integral.
 All values are natural logarithms.
 """
 
@@ -12,7 +13,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewright_analysis.statistics.errors import NoConclusion, open_share
+from gatewright_analysis.statistics.errors import NoConclusion, open_share, whole
 
 BETS: Final = 64
 _CHUNK = 4096
@@ -43,11 +44,7 @@ class ScoreEvidence:
 
     def add(self, score: float, weight: int = 1) -> None:
         """`weight` scores that all are `score`; raises NoConclusion unless 0 ≤ score ≤ 1 and weight ≥ 0."""
-        if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
-            raise NoConclusion(
-                f"The weight of a score counts scores: a whole number, at least 0, not {weight!r}."
-            )
-        if weight:
+        if whole(weight, "The weight of a score counts scores: it"):
             self._count(_checked([score]), weight)
 
     def add_many(self, scores: Iterable[float]) -> None:

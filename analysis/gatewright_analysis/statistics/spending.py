@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from gatewright_analysis.statistics.errors import NoConclusion, open_share, whole
 
+MOST_SAMPLES: Final = 50_000
+"""The walk takes time and memory with the square of the samples: here about a second."""
 _NORMAL = NormalDist()
 
 
@@ -67,7 +70,8 @@ def boundaries(
     """Critical counts for looks at these numbers of samples (cumulative, growing; the last is the plan).
 
     `shares` says for each look which share of the plan it counts as, where looks did not come as planned; n over the
-    last n when left out. Raises NoConclusion for a schedule without looks or one that does not grow, and for shares outside (0, 1).
+    last n when left out. Raises NoConclusion for a schedule without looks, one that does not grow or has more than `MOST_SAMPLES`, and for
+    shares outside (0, 1).
     """
     open_share(threshold, "The threshold")
     open_share(alpha, "The error probability of a schedule")
@@ -75,6 +79,11 @@ def boundaries(
     if steps.size == 0 or steps.min() < 1:
         raise NoConclusion(
             "A schedule needs at least one look, and each look more samples than the one before."
+        )
+    if looks[-1] > MOST_SAMPLES:
+        raise NoConclusion(
+            f"A schedule of {looks[-1]} samples takes too long to plan: plan at most {MOST_SAMPLES}, or leave the schedule "
+            "out and look as often as you like."
         )
     alive = np.ones(1)
     used = 0.0

@@ -21,9 +21,7 @@ def wilson_interval(successes: int, n: int, z: float = Z95) -> tuple[float, floa
         raise ValueError(
             f"{successes} of {n} is not a proportion: n must be at least 1 and at least the count"
         )
-    low, high = wilson_limits(successes / n, n, z)
-    # Exact at the edges, where rounding would leave 1e-17 instead of 0.
-    return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
+    return wilson_limits(successes / n, n, z)
 
 
 def wilson_limits(share: float, n: float, z: float = Z95) -> tuple[float, float]:
@@ -35,7 +33,10 @@ def wilson_limits(share: float, n: float, z: float = Z95) -> tuple[float, float]
     centre = share + squared / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + squared / (4 * n * n))
     scale = 1 + squared / n
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
+    # Exact at the edges, where rounding would leave 1e-17 instead of 0.
+    low = 0.0 if share == 0.0 else (centre - half) / scale
+    high = 1.0 if share == 1.0 else (centre + half) / scale
+    return low, high
 
 
 def worst_case_interval(good: int, bad: int, missing: int, z: float = Z95) -> tuple[float, float]:

@@ -62,6 +62,11 @@ class Desk:
         }
 
 
+def priors(task: CheckTask) -> tuple[PriorRecord, ...]:
+    """Which earlier attempts the check rests on, for its record."""
+    return tuple(PriorRecord(own.run, own.ticket_used) for own in task.prior)
+
+
 class Feed(Protocol):
     """The evidence of one check at one gate, kept between looks in memory only."""
 
@@ -139,5 +144,5 @@ class WindowFeed:
             ticks=self.ticks,
             fault=self.fault,
             window_pending=self._window_pending(self.desk.clock(now)),
-            prior=tuple(PriorRecord(own.run, own.ticket_used) for own in self.task.prior),
+            prior=priors(self.task),
         )

@@ -6,6 +6,7 @@ from gatewright_analysis.task import Bounds, CheckTask
 from gatewright_operator.feeds.base import Desk, Feed
 from gatewright_operator.feeds.counters import CounterFeed
 from gatewright_operator.feeds.facts import CachedFeed, PodsFeed
+from gatewright_operator.feeds.jobs import JobFeed
 
 
 def feed_of(desk: Desk, check: Check, evidence: Evidence, task: CheckTask) -> Feed:
@@ -14,6 +15,8 @@ def feed_of(desk: Desk, check: Check, evidence: Evidence, task: CheckTask) -> Fe
         return CachedFeed(desk, check, evidence, task)
     if evidence.pods is not None:
         return PodsFeed(desk, check, evidence, task)
+    if evidence.job is not None:
+        return JobFeed(desk, check, evidence, task)
     clock = desk.run.spec.clock
     bounds = Bounds(
         clock.duration.total_seconds(), clock.max_duration.total_seconds(), clock.window.total_seconds()

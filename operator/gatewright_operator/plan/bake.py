@@ -2,16 +2,17 @@
 
 from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import OrderKind
-from gatewright_analysis.kinds.rollout import Phase
+from gatewright_analysis.kinds.rollout import OnInconclusive, Phase
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import Decision
 from gatewright_operator.plan.actions import CreateRun, Plan
 from gatewright_operator.plan.draft import Draft, summary
+from gatewright_operator.plan.fingerprints import never_known, unpinned
 from gatewright_operator.plan.holding import hold, hold_without_verdict
 from gatewright_operator.plan.people import answer_late_ones, hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.runspec import bake_spec, bound, run_name
-from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.snapshot import Problem, Snapshot
 
 
 def begin_bake(d: Draft) -> Plan:
@@ -102,11 +103,21 @@ def _begin_run(d: Draft) -> Plan:
             f"Container {container} runs {digest}, but {by_container[container]} was judged: the tag moved. Abort to go back, or retry to judge what runs.",
         )
     spec = bake_spec(d)
+    waits = unpinned(d, late=lambda problem: _never_known(d, problem)) if spec is not None else None
+    if waits is not None:
+        return waits
     if spec is None:
         return complete(d, "No check has evidence for Bake.")
     d.do(CreateRun(run_name(d), spec))
     d.set(run=run_name(d))
     return d.done()
+
+
+def _never_known(d: Draft, problem: Problem) -> Plan:
+    sentence = never_known(d, problem)
+    if d.spec.bake is not None and d.spec.bake.on_inconclusive is OnInconclusive.COMPLETE:
+        return complete(d, f"The bake ends without a verdict. {sentence}")
+    return hold_without_verdict(d, problem.reason, sentence)
 
 
 def complete(d: Draft, message: str) -> Plan:

@@ -8,6 +8,7 @@ from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.bake import bake_interrupted, complete
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.holding import hold_without_verdict
 from gatewright_operator.plan.people import Heard, hear
 from gatewright_operator.plan.progress import interrupted, next_step
 from gatewright_operator.plan.restore import begin_restore
@@ -21,6 +22,10 @@ def held(s: Snapshot) -> Plan:
     baking = hold.step == "bake"
     if (interruption := bake_interrupted(d) if baking else interrupted(d)) is not None:
         return interruption
+    if d.s.fingerprints.drifted and hold.reason != Reason.WORLD_DRIFTED:
+        # Other evidence to decide about: whoever approved what was seen before has not approved this.
+        hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted, breach=hold.breach)
+        return d.again()
     orders = (OrderKind.RETRY, OrderKind.ABORT)
     heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)
     if heard is not None:

@@ -24,12 +24,15 @@ def hold(d: Draft, run: GateRun, verdict: Verdict) -> Plan:
     )
 
 
-def hold_without_verdict(d: Draft, reason: Reason, message: str) -> Plan:
-    """HOLD for a reason outside any gate. There is no verdict to waive: it ends by Retry, Abort, or a new revision."""
+def hold_without_verdict(d: Draft, reason: Reason, message: str, *, breach: bool = False) -> Plan:
+    """HOLD for a reason outside any gate. There is no verdict to waive: it ends by Retry, Abort, or a new revision.
+
+    `breach`: a breach was proven before.
+    """
     name = d.status.run or run_name(d)
     digest = _facts_digest(reason, message, name)
     d.record(d.entry("Held", cause=digest, body={"reason": reason, "message": message}), required=False)
-    return _held(d, reason, message, name, digest, (), False)
+    return _held(d, reason, message, name, digest, (), breach)
 
 
 def _facts_digest(*facts: str) -> str:

@@ -13,6 +13,7 @@ from gatewright_operator.plan.actions import CreateCanary, CreateRun, Entry, Pla
 from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.contest import contested
 from gatewright_operator.plan.draft import Draft, summary
+from gatewright_operator.plan.fingerprints import never_known, unpinned
 from gatewright_operator.plan.holding import hold, hold_without_verdict
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.promote import promote
@@ -113,7 +114,14 @@ def _unsafe(d: Draft) -> Plan | None:
             Reason.GUARD_MISSING,
             "The admission policies are missing or altered; install the chart again, then retry.",
         )
+    if d.s.fingerprints.drifted and not _at_a_gate(d):
+        return hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted)
     return None
+
+
+def _at_a_gate(d: Draft) -> bool:
+    """A gate has begun here, and its own verdict says that the world drifted, with the evidence."""
+    return run_name(d) in d.s.runs
 
 
 def hear_abort(d: Draft) -> Plan | None:
@@ -292,6 +300,11 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     name = run_name(d)
     run = d.s.runs.get(name)
     if run is None:
+        waits = unpinned(
+            d, late=lambda problem: hold_without_verdict(d, problem.reason, never_known(d, problem))
+        )
+        if waits is not None:
+            return waits
         d.do(CreateRun(name, gate_spec(d, gate)))
         d.set(run=name)
         span = (
@@ -308,6 +321,9 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     d.set(verdict=summary(verdict))
     entry = _verdict_entry(d, verdict)
     match verdict.decision:
+        case Decision.PROMOTE if d.s.fingerprints.drifted:
+            d.record(entry)
+            return hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted)
         case Decision.PROMOTE:
             passed = f"{d.canary.revision} passed {d.step_name()} at weight {d.status.weight.actual}: {verdict.message}"
             if d.status.current_step + 1 == len(d.spec.steps):

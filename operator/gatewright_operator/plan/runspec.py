@@ -6,6 +6,7 @@ from gatewright_analysis.kinds.run import ArmRef, GateRun, GateRunSpec, ImageRef
 from gatewright_analysis.ledger import world_snapshot
 from gatewright_analysis.task import count_e_processes
 from gatewright_operator.plan.draft import PROPAGATION, Draft
+from gatewright_operator.plan.fingerprints import pins
 from gatewright_operator.plan.snapshot import CanaryPods
 from gatewright_operator.workload import canary_name, pod_prefix
 
@@ -20,15 +21,24 @@ def _name(d: Draft, attempt: int) -> str:
 
 
 def bound(d: Draft, run: GateRun) -> bool:
-    """A verdict counts for exactly this Rollout, revision, step, attempt and contract."""
+    """A verdict counts for exactly this Rollout, revision, step, attempt, contract and world."""
     spec = run.spec
-    return (spec.rollout_uid, spec.revision, spec.step, spec.attempt, spec.contract_digest) == (
+    given = (verdict for verdict in (run.status.verdict, run.status.breach) if verdict is not None)
+    return (
+        spec.rollout_uid,
+        spec.revision,
+        spec.step,
+        spec.attempt,
+        spec.contract_digest,
+        spec.fingerprints,
+    ) == (
         d.s.rollout.metadata.uid,
         d.canary.revision,
         d.step_key(),
         d.status.attempt,
         d.canary.contract_digest,
-    )
+        pins(d),
+    ) and all(verdict.change.world_snapshot == spec.world_snapshot for verdict in given)
 
 
 def checks_at(contract: GateContractSpec, stage: Stage, chosen: tuple[str, ...] = ()) -> tuple[Check, ...]:
@@ -70,7 +80,13 @@ def _spec(
 ) -> GateRunSpec:
     contract = d.s.pinned
     assert contract is not None
-    earlier = tuple(name for n in range(1, d.status.attempt) if (name := _name(d, n)) in d.s.runs)
+    bound_to = pins(d)
+    snapshot = world_snapshot(
+        ((i.container, i.digest or i.image) for i in images), ((f.name, f.value) for f in bound_to)
+    )
+    # What was seen in another world is no evidence for this one.
+    before = (d.s.runs.get(_name(d, n)) for n in range(1, d.status.attempt))
+    earlier = tuple(r.metadata.name for r in before if r is not None and r.spec.world_snapshot == snapshot)
     return GateRunSpec(
         rollout=d.s.rollout.metadata.name,
         rollout_uid=d.s.rollout.metadata.uid,
@@ -82,7 +98,7 @@ def _spec(
         contract=contract.name,
         contract_generation=contract.generation,
         contract_digest=contract.digest,
-        world_snapshot=world_snapshot(tuple((i.container, i.digest or i.image) for i in images)),
+        world_snapshot=snapshot,
         images=images,
         initiator=d.canary.initiator,
         checks=tuple(c.id for c in checks),
@@ -91,6 +107,7 @@ def _spec(
         stable=stable,
         e_processes=e_processes(contract.spec, d.spec),
         pooled_from=earlier,
+        fingerprints=bound_to,
         on_inconclusive=on_inconclusive,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 from gatewright_analysis.kinds.contract import GateContractSpec
 from gatewright_analysis.kinds.review import GateOrder, GateReview
 from gatewright_analysis.kinds.rollout import Rollout
-from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.kinds.run import FingerprintValue, GateRun
 from gatewright_analysis.ledger import LedgerMemory
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.traffic.gateway_api import RouteView
@@ -48,6 +48,18 @@ class CanaryPods:
     failing: tuple[str, ...] = ()
     trouble: str = ""
     """Unschedulable, image or quota trouble, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprints:
+    """Models and judges, as far as the phase needs them."""
+
+    values: tuple[FingerprintValue, ...] = ()
+    """What they say of themselves now; read only where an attempt is about to begin its first gate."""
+    problem: Problem | None = None
+    """Why that can't be read."""
+    drifted: str = ""
+    """What is known to differ from what the attempt is bound to, as a sentence; empty when nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,7 @@ class Snapshot:
     stable_service: ServiceView | None = None
     canary_service: ServiceView | None = None
     route: RouteView | None = None
+    fingerprints: Fingerprints = Fingerprints()
     runs: Mapping[str, GateRun] = field(default_factory=dict)
     old_runs: tuple[tuple[str, str], ...] = ()
     """GateRuns beyond those that are kept, as (name, uid)."""
