@@ -11,7 +11,7 @@ from gatewright_analysis.kinds.rollout import RolloutSpec
 from gatewright_analysis.manifests import UnreadableManifest, rollout_of
 from gatewright_analysis.planning.model import CheckPlan, GatePlan, Plan
 from gatewright_analysis.planning.plan import plan_contract
-from gatewright_analysis.planning.problems import length
+from gatewright_analysis.planning.problems import length, rate_text
 from gatewright_cli.backtest import load_contract
 from gatewright_cli.errors import Exit, GateError, UsageError
 from gatewright_cli.files import manifest
@@ -124,7 +124,7 @@ def _row(check: CheckPlan) -> list[str]:
         "–" if check.n_min is None else f"{check.n_min:,}",
         "–" if check.planned is None else f"{check.planned:,}",
         share(check.power),
-        "–" if check.per_minute is None else f"{check.per_minute:.3g}",
+        "–" if check.per_minute is None else rate_text(check.per_minute),
         "–" if check.minutes is None else length(check.minutes),
         in_gate,
     ]

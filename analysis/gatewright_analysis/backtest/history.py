@@ -6,7 +6,7 @@ from typing import Final
 
 from gatewright_analysis.backtest.lines import Recording
 from gatewright_analysis.evidence.collector import Collector
-from gatewright_analysis.evidence.model import Fault
+from gatewright_analysis.evidence.model import Fault, Window
 from gatewright_analysis.evidence.question import Answer, Question
 from gatewright_analysis.kinds.contract import Evidence
 from gatewright_analysis.kinds.run import ArmRef
@@ -69,7 +69,7 @@ def read_history(
         for_seconds=for_seconds,
     )
     interval = source.scrape_interval.total_seconds()
-    windows = []
+    windows: list[Window] = []
     asked: tuple[Question, ...] = ()
     failures = 0
     for _ in range(_ROUNDS):

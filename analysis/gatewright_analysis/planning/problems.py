@@ -54,7 +54,7 @@ def pass_problems(check: Check, own: CheckPlan, terms: Terms, gate: GatePlan) ->
     else:
         after = f"{ends}, where a candidate half-way to perfect passes with a probability of {percent(own.power_in_gate or 0)}"
     yield Problem(
-        f"The check {check.id} needs {length(wait)} at this rate ({per_minute:.3g} events a minute at the canary), and "
+        f"The check {check.id} needs {length(wait)} at this rate ({rate_text(per_minute)} events a minute at the canary), and "
         f"{after}: {_ways(check, own, gate)}.",
         check.id,
         gate.name,
@@ -142,6 +142,11 @@ def joint_problems(gates: list[GatePlan], joint: float | None) -> Iterator[Probl
         f"The {count} checks that must pass do so together with a joint power of {round(joint * 100)} %, for a candidate "
         f"half-way between its limits and perfect: plan each for {percent(each)} (plannedSamples), or ask fewer of them to Pass."
     )
+
+
+def rate_text(per_minute: float) -> str:
+    """2.5, 83.3, 4,170; never an exponent."""
+    return f"{per_minute:,.0f}" if per_minute >= 100 else f"{per_minute:.3g}"
 
 
 def length(minutes: float) -> str:
