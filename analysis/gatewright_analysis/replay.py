@@ -87,7 +87,8 @@ def replay(entries: Sequence[Entry], config_maps: Iterable[Mapping[str, Any]]) -
     evidence = Evidence(config_maps)
     contracts = {e.key.cause: e.body.get("spec") for e in entries if e.key.kind == EntryKind.CONTRACT}
     judged = [e for e in entries if e.key.kind in (EntryKind.VERDICT, EntryKind.BREACH)]
-    verdicts = {str((e.body.get("verdict") or {}).get("runId")): e for e in judged}
+    of_runs = [e for e in judged if e.key.kind == EntryKind.VERDICT]
+    verdicts = {str((e.body.get("verdict") or {}).get("runId")): e for e in of_runs}
     return tuple(_replayed(entry, contracts, evidence, verdicts) for entry in judged)
 
 

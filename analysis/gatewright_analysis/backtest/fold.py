@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gatewright_analysis.backtest.lines import Recording
 from gatewright_analysis.decide import Outcome, decide
@@ -49,8 +49,7 @@ class Settings:
     """Only checks of this tier."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """One check at one look. `t` is as recorded; ratios are good / n, e-values natural logarithms."""
 
     t: float
