@@ -9,9 +9,11 @@ from gatewright_analysis.evidence.windows import reads_at
 from gatewright_analysis.facts import plain
 from gatewright_analysis.kinds.contract import OnBreach, Require
 from gatewright_analysis.kinds.evidence import ValueScope
+from gatewright_analysis.monitor import Finding, Glance
 from gatewright_analysis.proof import MAX_FAULTED
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask
+from gatewright_analysis.total_failure import TotalFailureFound
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Statistics
 
 _CONSECUTIVE: Final = 3
@@ -47,6 +49,11 @@ class ValueMonitor:
     def next_index(self) -> int:
         """The window that `add` expects."""
         return self._next
+
+    @property
+    def total_failure(self) -> TotalFailureFound | None:
+        """A gauge has none."""
+        return None
 
     def add(self, window: Window) -> None:
         """The next closed window. Raises ValueError for one that was already there: evidence is append-only."""
@@ -90,6 +97,15 @@ class ValueMonitor:
                 "on_breach": OnBreach.HOLD if shared else self._task.on_breach,
             }
         )
+
+    def find(self, clock: Clock, *, fault: Fault | None = None, window_pending: bool = False) -> Finding:
+        """`result` in short."""
+        status, reason, _ = self._find(clock, fault)
+        return Finding(status, reason)
+
+    def glance(self) -> Glance:
+        """How many readings there were: a gauge has no share and no bounds."""
+        return Glance(self._readings, None, None, None, None, None, None)
 
     def _reads_at(self, index: int) -> bool:
         return reads_at(index, self._bounds.window, self._spec.spacing.total_seconds())

@@ -16,9 +16,10 @@ from gatewright_analysis.evidence.model import (
 )
 from gatewright_analysis.facts import judge_job, judge_pods, plain
 from gatewright_analysis.gauge import ValueMonitor
-from gatewright_analysis.monitor import CheckMonitor
+from gatewright_analysis.monitor import CheckMonitor, Finding, Glance
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.task import Bounds, CheckTask
+from gatewright_analysis.total_failure import TotalFailureFound
 from gatewright_analysis.verdict import CheckResult, CheckStatus
 
 
@@ -28,6 +29,9 @@ class Monitor(Protocol):
     @property
     def next_index(self) -> int: ...
 
+    @property
+    def total_failure(self) -> TotalFailureFound | None: ...
+
     def add(self, window: Window) -> None: ...
 
     def add_ticks(self, ticks: tuple[Tick, ...]) -> None: ...
@@ -35,6 +39,10 @@ class Monitor(Protocol):
     def result(
         self, clock: Clock, *, fault: Fault | None = None, window_pending: bool = False
     ) -> CheckResult: ...
+
+    def find(self, clock: Clock, *, fault: Fault | None = None, window_pending: bool = False) -> Finding: ...
+
+    def glance(self) -> Glance: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from gatewright_analysis.statistics.evalue import samples_for_pass
 from gatewright_analysis.statistics.plan import formula_samples
 from gatewright_analysis.statistics.wilson import wilson_interval
 from gatewright_analysis.task import SAMPLES_FLOOR, Bounds, CheckTask
+from gatewright_analysis.total_failure import TotalFailureFound
 from gatewright_analysis.verdict import CheckResult, CheckStatus, Statistics
 
 GRACE_WINDOWS: Final = 2
@@ -35,6 +36,19 @@ class Finding:
     status: CheckStatus
     reason: Reason
     fault: Fault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The numbers of one look, unrounded, without a sentence: what a plot needs of each of many looks."""
+
+    n: int
+    score: float | None
+    ci_lower: float | None
+    ci_upper: float | None
+    threshold: float | None
+    log_e_pass: float | None
+    log_e_fail: float | None
 
 
 class CheckMonitor:
@@ -70,6 +84,11 @@ class CheckMonitor:
     def next_index(self) -> int:
         """The window that `add` expects."""
         return self._next
+
+    @property
+    def total_failure(self) -> TotalFailureFound | None:
+        """What the rule of total failure found, None while it found nothing."""
+        return None if self._breach is None else self._breach.total_failure
 
     def add(self, window: Window) -> None:
         """The next closed window. Raises ValueError for one that was already there: evidence is
@@ -198,6 +217,20 @@ class CheckMonitor:
             )
         newest = fault or self._proof.fault_at_end
         return Finding(CheckStatus.PENDING, Reason.COLLECTING, newest)
+
+    def glance(self) -> Glance:
+        """The numbers as they stand: far cheaper than `result`."""
+        sample = self._proof.sample
+        low, high = sample.interval() if sample.n + sample.missing else (None, None)
+        return Glance(
+            sample.n,
+            sample.share if sample.n else None,
+            low,
+            high,
+            self._task.terms.stated,
+            sample.log_e_pass(),
+            sample.log_e_fail() if self._breach is None else self._breach.log_e_absolute(),
+        )
 
     def _take(self, window: Window) -> None:
         self._proof.add(window)

@@ -1,6 +1,7 @@
 """What is asked of one check at one gate, and the numbers that follow from it (statistics.md R2)."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -42,18 +43,21 @@ class Prior:
 
     windows: tuple[Window, ...]
     ticket_used: bool
+    run: str = ""
+    """GateRun whose stored evidence it is, where there is one."""
     files: tuple[str, ...] = ()
     """sha256 of the result files and records that its windows hold: they are not counted again."""
     judge: JudgeIdentity | None = None
     """What gave the verdicts in them."""
 
     @classmethod
-    def of(cls, record: CheckRecord | None, *, ticket_used: bool) -> "Prior":
-        """From what was stored of the check; what was seen while its judge drifted speaks of no one world, so it is void."""
+    def of(cls, record: CheckRecord | None, *, ticket_used: bool, run: str) -> "Prior":
+        """From what was stored of the check at `run`; what was seen while its judge drifted speaks of no one world, so
+        it is void."""
         fault = None if record is None else record.fault
         if record is None or (fault is not None and fault.reason is Reason.WORLD_DRIFTED):
-            return cls((), ticket_used)
-        return cls(record.counted, ticket_used, record.files, record.judge)
+            return cls((), ticket_used, run)
+        return cls(record.pooled_windows, ticket_used, run, record.files, record.judge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,23 @@ class Bounds:
     duration: float
     max_duration: float
     window: float
+    """Seconds of a window; of recorded evidence with windows of many lengths, a usual one."""
+    ends: tuple[float, ...] = ()
+    """Seconds after t0 at which recorded windows closed, all of them, growing; empty for windows of one length."""
+    last_index: int = field(init=False)
+    """The last window that ends by `max_duration`; the first one where none does."""
+    first_pass_index: int = field(init=False)
+    """The first window that ends at or after `duration`, or the last that counts where windows don't divide the gate."""
+
+    def __post_init__(self) -> None:
+        if not self.ends:
+            last = max(1, math.floor(self.max_duration / self.window + _EDGE)) - 1
+            first = math.ceil(self.duration / self.window - _EDGE) - 1
+        else:
+            last = max(1, bisect_right(self.ends, self.max_duration + _EDGE)) - 1
+            first = bisect_left(self.ends, self.duration - _EDGE)
+        object.__setattr__(self, "last_index", last)
+        object.__setattr__(self, "first_pass_index", min(first, last))
 
     @classmethod
     def of(cls, clock: Clock) -> "Bounds":
@@ -70,18 +91,7 @@ class Bounds:
 
     def end_of(self, index: int) -> float:
         """Seconds after t0 at which window `index` closes."""
-        return (index + 1) * self.window
-
-    @property
-    def last_index(self) -> int:
-        """The last window that ends by `max_duration`; the first one where none does."""
-        return max(1, math.floor(self.max_duration / self.window + _EDGE)) - 1
-
-    @property
-    def first_pass_index(self) -> int:
-        """The first window that ends at or after `duration`, or the last that counts where windows don't
-        divide the gate."""
-        return min(math.ceil(self.duration / self.window - _EDGE) - 1, self.last_index)
+        return self.ends[index] if self.ends else (index + 1) * self.window
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ OWN_WITH_VALUE = frozenset(
         "--file",
         "-f",
         "--head",
+        "--evidence",
         "--suite",
         "--format",
         "--kind",

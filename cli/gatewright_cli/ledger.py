@@ -7,16 +7,19 @@ verified where there is no cluster.
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gatewright_analysis.names import LEDGER_LABEL
 from gatewright_cli.errors import Exit, GateError, NotFound, UsageError
+from gatewright_cli.files import documents, objects
 from gatewright_cli.flags import KubeFlags
 from gatewright_cli.kube import Kube, Object, path
 from gatewright_cli.output import PLAIN, Style, clean, parse_time, print_json, print_lines, shorten, table
+
+if TYPE_CHECKING:
+    from gatewright_analysis.ledger import Entry, Segment, VerifyResult
 
 PAGE = 20
 """ConfigMaps read at once: each may hold a quarter of a MiB and more."""
@@ -33,9 +36,26 @@ class Source:
 
 
 def run(
-    flags: KubeFlags, action: str, rollout: str, file: str | None, head: str | None, output: str | None
+    flags: KubeFlags,
+    action: str,
+    rollout: str,
+    file: str | None,
+    head: str | None,
+    output: str | None,
+    evidence: str | None = None,
 ) -> Exit:
+    if action == "replay" and (file is None) != (evidence is None):
+        raise UsageError("A replay reads --file and --evidence, or both from the cluster.")
     source = from_file(file, rollout) if file is not None else from_cluster(Kube.of(flags), rollout)
+    if action == "replay":
+        from gatewright_cli import replay
+
+        stored = (
+            replay.from_cluster(Kube.of(flags), source)
+            if evidence is None
+            else replay.from_file(evidence, source.rollout)
+        )
+        return replay.run(source, stored, json=output is not None)
     if action == "show":
         return _show(source, output)
     return _verify(source, head, json_wanted=output is not None)
@@ -65,12 +85,8 @@ def from_cluster(kube: Kube, rollout: str) -> Source:
 
 def from_file(file: str, rollout: str) -> Source:
     """Raises GateError for a file that can't be read, UsageError when it holds several ledgers and none is named."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise GateError(f"{file} can't be read: {error}.") from error
     ledgers: dict[str, list[Object]] = {}
-    for config_map in _config_maps(_documents(text, file)):
+    for config_map in objects(documents(file)):
         name = str((config_map["metadata"].get("labels") or {}).get(LEDGER_LABEL) or "")
         if name:
             ledgers.setdefault(name, []).append(config_map)
@@ -88,28 +104,6 @@ def from_file(file: str, rollout: str) -> Source:
             f"{file} holds ledgers of {name} in several namespaces. Export one namespace at a time."
         )
     return Source(name, f"{name} in {file}", tuple(found))
-
-
-def _documents(text: str, file: str) -> list[Any]:
-    try:
-        return [json.loads(text)]
-    except ValueError:
-        import yaml  # takes longer to import than JSON takes to read
-
-        try:
-            return list(yaml.safe_load_all(text))
-        except yaml.YAMLError as error:
-            raise GateError(f"{file} is neither JSON nor YAML: {clean(error)[:200]}.") from error
-
-
-def _config_maps(documents: Iterable[Any]) -> Iterable[Object]:
-    for document in documents:
-        if isinstance(document, list):
-            yield from _config_maps(document)
-        elif isinstance(document, dict) and isinstance(document.get("items"), list):
-            yield from _config_maps(document["items"])
-        elif isinstance(document, dict) and isinstance(document.get("metadata"), dict):
-            yield document
 
 
 def entries_of(config_maps: Sequence[Object]) -> list[dict[str, Any]]:
@@ -208,8 +202,8 @@ def told(entry: Object) -> str:
     return str(body.get("message") or body.get("reason") or entry.get("unreadable", ""))
 
 
-def _verify(source: Source, wanted_head: str | None, *, json_wanted: bool) -> Exit:
-    """Walk the chain; compare with the status' head and with `wanted_head`. Exit code 1 when it does not hold."""
+def _walk(source: Source) -> "tuple[list[Segment], VerifyResult]":
+    """The segments, and what walking the chain found; heads that were seen before must be in it."""
     from gatewright_analysis.ledger import Head, Segment, segment_index, verify
 
     segments = []
@@ -229,7 +223,21 @@ def _verify(source: Source, wanted_head: str | None, *, json_wanted: bool) -> Ex
         if seen.get("head")
         else []
     )
-    result = verify(segments, heads=heads)
+    return segments, verify(segments, heads=heads)
+
+
+def verified_entries(source: Source) -> "tuple[Entry, ...]":
+    """All entries. Raises GateError when the chain does not hold: nothing that stands in it could be believed."""
+    _, result = _walk(source)
+    if result.broken is not None:
+        broken = {"segment": result.broken.segment, "key": result.broken.key, "why": result.broken.why}
+        raise GateError(broken_sentence(broken, len(result.entries)))
+    return result.entries
+
+
+def _verify(source: Source, wanted_head: str | None, *, json_wanted: bool) -> Exit:
+    """Walk the chain; compare with the status' head and with `wanted_head`. Exit code 1 when it does not hold."""
+    segments, result = _walk(source)
     broken = None
     if result.broken is not None:
         broken = {"segment": result.broken.segment, "key": result.broken.key, "why": result.broken.why}

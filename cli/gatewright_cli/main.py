@@ -95,6 +95,14 @@ def _gatewright(argv: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return Exit.USAGE
+    if args.command == "backtest":
+        from gatewright_cli import backtest, parser_offline
+
+        return backtest.run(parser_offline.backtest_options(args))
+    if args.command == "plan":
+        from gatewright_cli import plan
+
+        return plan.run(plan.Options(args.contract, args.rollout, tuple(args.rate), _json(args)))
     if args.command == "evidence":
         from gatewright_cli import evidence
 
@@ -104,8 +112,11 @@ def _gatewright(argv: list[str]) -> int:
     return ledger.run(flags, args.action, *_ledger_arguments(args))
 
 
-def _ledger_arguments(args: argparse.Namespace) -> tuple[str, str | None, str | None, str | None]:
-    return _name(args.rollout), args.file, getattr(args, "head", None), args.output
+def _ledger_arguments(
+    args: argparse.Namespace,
+) -> tuple[str, str | None, str | None, str | None, str | None]:
+    head, evidence = getattr(args, "head", None), getattr(args, "evidence", None)
+    return _name(args.rollout), args.file, head, args.output, evidence
 
 
 def _name(text: str | None) -> str:

@@ -144,6 +144,10 @@ def gatewright_parser() -> Parser:
     commands.add_parser(
         "operator", help="run the operator (its own options: gatewright operator --help)", add_help=False
     )
+    from gatewright_cli import parser_offline
+
+    parser_offline.add_backtest(commands)
+    parser_offline.add_plan(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
     _ledger(ledger.add_subparsers(dest="action", metavar="ACTION", required=True), offline=True)
     evidence = commands.add_parser("evidence", help="results of evaluations, as evidence for sampled checks")
@@ -203,6 +207,7 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
     for name, short in (
         ("show", "the entries, oldest first"),
         ("verify", "walk the hash chain from the first entry; exit code 1 says that it is broken"),
+        ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
         formats = ("json", "jsonl") if name == "show" else ("json",)
         parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
@@ -216,6 +221,13 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
             help="read this file instead, - for stdin: what `kubectl get configmaps -l gatewright.dev/ledger "
             "-o json` (or yaml) printed",
         )
+        if name == "replay":
+            parser.add_argument(
+                "--evidence",
+                metavar="FILE",
+                required=offline,
+                help="with --file: what `kubectl get configmaps -l gatewright.dev/evidence -o json` printed",
+            )
         if name == "verify":
             parser.add_argument(
                 "--head",

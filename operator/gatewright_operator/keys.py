@@ -27,7 +27,7 @@ from gatewright_operator.resources import (
 
 Object = dict[str, Any]
 
-Kind = Literal["rollout", "run", "source", "workload"]
+Kind = Literal["rollout", "run", "source", "workload", "forecast"]
 
 GUARD_POLICIES = (MUTATING_POLICIES, MUTATING_BINDINGS, VALIDATING_POLICIES, VALIDATING_BINDINGS)
 """The kinds that the guard is made of: a change to one of them concerns every Rollout."""
@@ -37,7 +37,7 @@ GUARD_POLICIES = (MUTATING_POLICIES, MUTATING_BINDINGS, VALIDATING_POLICIES, VAL
 class Key:
     """One thing to reconcile. `source` keys are cluster-scoped and have the namespace `""`.
 
-    `workload` keys are gated Deployments that no Rollout names: whoever deleted theirs did it while nobody watched.
+    `forecast` keys are Rollouts at rest whose traffic is asked for. `workload` keys are gated Deployments that no Rollout names: whoever deleted theirs did it while nobody watched.
     """
 
     kind: Kind

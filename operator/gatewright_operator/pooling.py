@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from gatewright_analysis.evidence.model import Counts, Window
+from gatewright_analysis.evidence.packed import record_of, windows_of
 from gatewright_analysis.kinds.run import GateRunSpec
 from gatewright_analysis.ledger import Draw, Drawn
 from gatewright_analysis.task import Prior
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
-from gatewright_operator.evidence_store import record_of, windows_of
+from gatewright_operator.evidence_store import digest_of
 from gatewright_operator.resources import CONFIGMAPS, GATE_RUNS
 
 Json = dict[str, Any]
@@ -32,6 +33,11 @@ class Stored:
             if raw is not None and stored is not None:
                 found[name] = (raw, stored)
         return cls(found)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """sha256 of each run's evidence."""
+        return {name: digest_of(evidence) for name, (_, evidence) in self.runs.items()}
 
     def windows(self, check: str) -> tuple[Window, ...]:
         """All closed windows of one check, run after run."""
@@ -56,7 +62,7 @@ class Stored:
                 if name not in runs and _same_step(run, spec)
             )
             spent = (
-                Prior.of(record_of(self.runs[d.run][1], check), ticket_used=d.ticket_used)
+                Prior.of(record_of(self.runs[d.run][1], check), ticket_used=d.ticket_used, run=d.run)
                 for d in drawn.draws
             )
             return (*spent, *others)
@@ -79,4 +85,4 @@ def _same_step(run: Json, spec: GateRunSpec) -> bool:
 def _prior(run: Json, evidence: Json, check: str) -> Prior:
     results = run["status"]["verdict"].get("checks", ())
     used = any(r["id"] == check and (r.get("statistics") or {}).get("ticketUsed", False) for r in results)
-    return Prior.of(record_of(evidence, check), ticket_used=used)
+    return Prior.of(record_of(evidence, check), ticket_used=used, run=run["metadata"]["name"])

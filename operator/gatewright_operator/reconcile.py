@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,6 +15,7 @@ from gatewright_operator.authorise import Authoriser
 from gatewright_operator.cache import Cache
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.errors import ApiError, LedgerUnwritable
+from gatewright_operator.forecast import Forecasts
 from gatewright_operator.keys import Key
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.metrics import Metrics
@@ -48,8 +50,11 @@ class Reconciler:
         recorder: Recorder,
         metrics: Metrics,
         ticker: RunTicker,
+        forecasts: Forecasts | None = None,
+        queue: WorkQueue[Key] | None = None,
         clock: Clock = utc_now,
     ) -> None:
+        """`forecasts` and `queue` go together; without them nothing is said of the traffic."""
         self._cache = cache
         self._api = api
         self._recorder = recorder
@@ -59,6 +64,8 @@ class Reconciler:
         self._observer = Observer(api, cache, self._ledger, Authoriser(api), ticker.watch, clock=clock)
         self._applier = Applier(api, cache, self._ledger, recorder)
         self._ticker = ticker
+        self._forecasts = forecasts
+        self._queue = queue
         ticker.contract_by_digest = self._observer.contracts.by_digest
         ticker.draws = self._ledger.draws
 
@@ -71,6 +78,8 @@ class Reconciler:
                 return await self._run(key)
             case "source":
                 return await self._ticker.health.check(key.name, self._clock())
+            case "forecast":
+                return await self._forecast(key)
             case "workload":
                 await release_orphans(self._api, self._cache, self._recorder, key.namespace)
                 return None
@@ -80,6 +89,8 @@ class Reconciler:
             raw = self._cache.get(ROLLOUTS, key.namespace, key.name)
             if raw is None:
                 self._ledger.forget(key.namespace, key.name)
+                if self._forecasts is not None:
+                    self._forecasts.forget(key.namespace, key.name)
                 self._metrics.held_since.remove(namespace=key.namespace, rollout=key.name)
                 await release_orphans(self._api, self._cache, self._recorder, key.namespace)
                 return None
@@ -88,11 +99,37 @@ class Reconciler:
             except ValidationError as error:
                 log.error("Rollout does not parse", extra={"key": str(key), "error": str(error)})
                 return None
+            if self._forecasts is not None:
+                snapshot = replace(snapshot, forecast=self._forecasts.known(snapshot))
             todo = plan(snapshot)
             await self._apply(world, snapshot, todo)
             if not todo.again:
+                self._ask_forecast(key, snapshot)
                 return todo.requeue_seconds
         return 0.0
+
+    def _ask_forecast(self, key: Key, snapshot: Snapshot) -> None:
+        """With a key of its own: a source that hangs delays no Rollout."""
+        if self._forecasts is None or self._queue is None:
+            return
+        due = self._forecasts.due_in(snapshot)
+        if due is not None:
+            self._queue.add_after(Key("forecast", key.namespace, key.name), due)
+
+    async def _forecast(self, key: Key) -> float | None:
+        raw = self._cache.get(ROLLOUTS, key.namespace, key.name)
+        if raw is None or self._forecasts is None or self._queue is None:
+            return None
+        try:
+            _, snapshot = await self._observer.observe(raw)
+        except ValidationError:
+            return None
+        due = self._forecasts.due_in(snapshot)
+        if due is None or due > 0:
+            return due
+        if await self._forecasts.ask(snapshot):
+            self._queue.add(Key("rollout", key.namespace, key.name))
+        return self._forecasts.due_in(snapshot)
 
     async def _apply(self, world: World, snapshot: Snapshot, todo: Plan) -> None:
         status = finished(snapshot, todo)
@@ -157,4 +194,12 @@ def build(
 ) -> Callable[[Key], Awaitable[float | None]]:
     """The reconcile function of one term."""
     ticker = RunTicker(api=api, cache=cache, queue=queue, metrics=metrics, namespace=namespace)
-    return Reconciler(api=api, cache=cache, recorder=recorder, metrics=metrics, ticker=ticker)
+    return Reconciler(
+        api=api,
+        cache=cache,
+        recorder=recorder,
+        metrics=metrics,
+        ticker=ticker,
+        forecasts=ticker.forecasts,
+        queue=queue,
+    )

@@ -31,11 +31,15 @@ CATCH_UP_SECONDS = 0.25
 class RunState:
     """Kept between looks in memory only."""
 
-    def __init__(self, desk: Desk, feeds: list[Feed], drawn: Mapping[str, Drawn]) -> None:
+    def __init__(
+        self, desk: Desk, feeds: list[Feed], drawn: Mapping[str, Drawn], evidence_of: Mapping[str, str]
+    ) -> None:
         self._desk = desk
         self._feeds = feeds
         self._drawn = drawn
         """What other runs have drawn, by id of the check."""
+        self._evidence_of = evidence_of
+        """Digests of other runs' evidence that this one rests on, by run."""
         self.run = desk.run
         self.contract = desk.contract
         pinned = {one.name for one in desk.run.spec.fingerprints}
@@ -84,7 +88,7 @@ class RunState:
                 cached=known,
             )
             feeds.append(feed_of(desk, check, entry, task))
-        return cls(desk, feeds, before)
+        return cls(desk, feeds, before, {**stored.digests, **earlier.digests})
 
     def more_samples_may_come(self, result: CheckResult) -> bool:
         """A person may order more samples of this check after this run."""
@@ -146,6 +150,8 @@ class RunState:
             on_inconclusive=spec.on_inconclusive,
             pooled_from=spec.pooled_from,
             earlier_runs=spec.earlier_runs,
+            expected=spec.checks,
+            evidence_of=self._evidence_of,
             drifted=world.drifted,
             world_unknown=world.unknown,
             checks={feed.check.id: feed.record(now) for feed in self._feeds},

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 from gatewright_analysis.decide import decide
+from gatewright_analysis.evidence.packed import encode
 from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun, RunPhase
@@ -22,7 +23,8 @@ from gatewright_operator.api import Api
 from gatewright_operator.apply import owner_reference
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import AlreadyExists
-from gatewright_operator.evidence_store import encode, manifest
+from gatewright_operator.evidence_store import manifest
+from gatewright_operator.forecast import Forecasts
 from gatewright_operator.keys import Key
 from gatewright_operator.metrics import Gauge, Metrics
 from gatewright_operator.plan.snapshot import PinnedContract
@@ -62,6 +64,7 @@ class RunTicker:
         self._sources = Sources(api, cache, metrics, namespace=namespace)
         self.health = SourceHealth(api, cache, self._sources)
         self.watch = WorldWatch(self._sources)
+        self.forecasts = Forecasts(self._sources)
         self._states: dict[Key, RunState] = {}
         self.contract_by_digest: Callable[[str, str, str], PinnedContract | None] = _no_contract
         self.draws: Callable[[str, str], Draws] = _no_draws

@@ -6,6 +6,7 @@ Templates are compared live to live: a Deployment's against a ReplicaSet's, less
 import copy
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import rfc8785
@@ -103,6 +104,7 @@ class DeploymentView:
     annotations: dict[str, str]
     replica_failure: str
     deleting: bool
+    created_at: datetime | None = None
 
     @property
     def gated(self) -> bool:
@@ -168,6 +170,9 @@ def deployment_view(obj: Json) -> DeploymentView:
         annotations=metadata.get("annotations") or {},
         replica_failure=failures[0] if failures else "",
         deleting="deletionTimestamp" in metadata,
+        created_at=datetime.fromisoformat(created)
+        if (created := metadata.get("creationTimestamp"))
+        else None,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from gatewright_analysis.evidence.model import JobPhase
+from gatewright_analysis.evidence.packed import encode, windows_of
 from gatewright_analysis.evidence.record import RunRecord
 from gatewright_analysis.kinds.contract import Stage
 from gatewright_analysis.task import CheckTask
@@ -13,7 +14,7 @@ from gatewright_analysis.verdict import CheckResult
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.errors import ApiError, NotLeading, Refused, Unavailable
-from gatewright_operator.evidence_store import encode, manifest, windows_of
+from gatewright_operator.evidence_store import manifest
 from gatewright_operator.feeds.base import Desk
 from gatewright_operator.feeds.jobs import JobFeed
 from gatewright_operator.plan.snapshot import PinnedContract

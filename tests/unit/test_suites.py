@@ -396,7 +396,7 @@ class TestJudges:
     def test_what_an_attempt_saw_while_its_judge_drifted_is_void(self) -> None:
         drifted = Fault(Reason.WORLD_DRIFTED, "two judges")
         stored = CheckRecord(windows=(Window(0, Counts(60, 0)),), files=(MINE,), fault=drifted)
-        assert Prior.of(stored, ticket_used=True) == Prior((), ticket_used=True)
+        assert Prior.of(stored, ticket_used=True, run="run-1") == Prior((), ticket_used=True, run="run-1")
 
     def test_no_drift_no_sentence(self) -> None:
         assert drift(JudgeIdentity("j"), "x", JudgeIdentity("j"), "y") == ""

@@ -30,6 +30,16 @@ class UnreadableRecord(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class PriorRecord:
+    """An earlier attempt whose evidence was counted as well."""
+
+    run: str
+    """GateRun whose stored windows it is; empty where that evidence is gone, and `windows` stand for it."""
+    ticket_used: bool
+    windows: tuple[Window, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CheckRecord:
     """Everything that was collected for one check at one gate."""
 
@@ -50,10 +60,13 @@ class CheckRecord:
     """Seed that the items were drawn with, where the files name one and agree."""
     cached_from: str = ""
     """GateRun whose result stands for this one."""
+    cached: Mapping[str, Any] | None = None
+    """That result as a verdict holds it: nothing else of the evidence could give it again."""
+    prior: tuple[PriorRecord, ...] = ()
 
     @property
-    def counted(self) -> tuple[Window, ...]:
-        """Its windows. What a Job reported is one: counts that a later attempt at the step adds to."""
+    def pooled_windows(self) -> tuple[Window, ...]:
+        """What a later attempt adds to: the windows; what a Job reported is one."""
         job = self.job
         if job is not None and job.good is not None and job.bad is not None:
             return (Window(0, Counts(job.good, job.bad)),)
@@ -77,6 +90,10 @@ class RunRecord:
     """Earlier steps, for checks that pool over the rollout."""
     drifted: str = ""
     """What of the world had changed when the verdict was given; empty when nothing had."""
+    expected: tuple[str, ...] = ()
+    """Ids of the checks that judge at this gate."""
+    evidence_of: Mapping[str, str] = field(default_factory=dict)
+    """sha256 of the records of other runs that this one rests on, by run: those that were there."""
     world_unknown: Fault | None = None
     """Why it was not known whether the world was the same; None when it was."""
     checks: Mapping[str, CheckRecord] = field(default_factory=dict)
@@ -101,6 +118,8 @@ def write(record: RunRecord) -> Json:
         "pooledFrom": list(record.pooled_from),
         "earlierRuns": list(record.earlier_runs),
         "drifted": record.drifted,
+        "expected": list(record.expected),
+        "evidenceOf": dict(sorted(record.evidence_of.items())),
         "worldUnknown": _fault(record.world_unknown),
         "checks": {check: _write_check(own) for check, own in sorted(record.checks.items())},
     }
@@ -122,7 +141,9 @@ def read(data: bytes) -> RunRecord:
             pooled_from=tuple(body["pooledFrom"]),
             earlier_runs=tuple(body["earlierRuns"]),
             drifted=body["drifted"],
-            world_unknown=_read_fault(body["worldUnknown"]),
+            expected=tuple(body.get("expected", body["checks"])),
+            evidence_of=dict(body.get("evidenceOf", {})),
+            world_unknown=_read_fault(body.get("worldUnknown")),
             checks={check: _read_check(own) for check, own in body["checks"].items()},
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -142,6 +163,11 @@ def _write_check(record: CheckRecord) -> Json:
         "judge": None if record.judge is None else _write_judge(record.judge),
         "seed": record.seed,
         "cachedFrom": record.cached_from,
+        "cached": None if record.cached is None else dict(record.cached),
+        "prior": [
+            [own.run, own.ticket_used, [_write_window(window) for window in own.windows]]
+            for own in record.prior
+        ],
     }
 
 
@@ -160,6 +186,11 @@ def _read_check(body: Json) -> CheckRecord:
         judge=None if body["judge"] is None else JudgeIdentity(*body["judge"]),
         seed=body["seed"],
         cached_from=body["cachedFrom"],
+        cached=body.get("cached"),
+        prior=tuple(
+            PriorRecord(run, used, tuple(_read_window(window) for window in windows))
+            for run, used, windows in body["prior"]
+        ),
     )
 
 

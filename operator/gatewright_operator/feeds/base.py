@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from gatewright_analysis.evidence.model import Clock, Fault, Tick, Window
 from gatewright_analysis.evidence.question import Answers, Question
-from gatewright_analysis.evidence.record import CheckRecord
+from gatewright_analysis.evidence.record import CheckRecord, PriorRecord
 from gatewright_analysis.judge import Monitor
 from gatewright_analysis.kinds.contract import Check, Evidence
 from gatewright_analysis.kinds.run import GateRun
@@ -60,6 +60,11 @@ class Desk:
             p["metadata"]["name"]: datetime.fromisoformat(p["metadata"]["creationTimestamp"]).timestamp()
             for p in self.canary_pods()
         }
+
+
+def priors(task: CheckTask) -> tuple[PriorRecord, ...]:
+    """Which earlier attempts the check rests on, for its record."""
+    return tuple(PriorRecord(own.run, own.ticket_used, () if own.run else own.windows) for own in task.prior)
 
 
 class Feed(Protocol):
@@ -139,4 +144,5 @@ class WindowFeed:
             ticks=self.ticks,
             fault=self.fault,
             window_pending=self._window_pending(self.desk.clock(now)),
+            prior=priors(self.task),
         )

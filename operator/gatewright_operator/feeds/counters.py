@@ -9,6 +9,7 @@ from gatewright_analysis.evidence.model import Fault
 from gatewright_analysis.evidence.question import Answers, Question
 from gatewright_analysis.evidence.record import CheckRecord
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.total_failure import TotalFailureFound
 from gatewright_operator.feeds.base import GRACE_WINDOWS, WindowFeed
 
 
@@ -17,6 +18,8 @@ class CounterFeed(WindowFeed):
     """Raw samples are asked for, and counted here."""
 
     collector: Collector | None = None
+    _failed: TotalFailureFound | None = None
+    """The total failure that `ticks` show."""
 
     def questions(self, now: datetime) -> tuple[Question, ...]:
         collector = self.collector or self._connect()
@@ -31,8 +34,11 @@ class CounterFeed(WindowFeed):
         if clock.now > clock.max_duration + GRACE_WINDOWS * clock.window:
             end = self.desk.run.spec.clock.starts_at.timestamp() + clock.max_duration
             self.take(collector.finish(end))
-        self.ticks = collector.ticks(now.timestamp())
-        self.monitor.add_ticks(self.ticks)
+        ticks = collector.ticks(now.timestamp())
+        self.monitor.add_ticks(ticks)
+        if self.monitor.total_failure is None or self.monitor.total_failure != self._failed:
+            # A failure that was found stays found; those that showed it would be forgotten before a later verdict.
+            self.ticks, self._failed = ticks, self.monitor.total_failure
 
     def behind(self, now: datetime) -> bool:
         collector = self.collector

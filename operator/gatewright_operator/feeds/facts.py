@@ -10,7 +10,7 @@ from gatewright_analysis.facts import judge_pods
 from gatewright_analysis.kinds.contract import Check, Evidence, Stage
 from gatewright_analysis.task import CheckTask
 from gatewright_analysis.verdict import CheckResult
-from gatewright_operator.feeds.base import Desk
+from gatewright_operator.feeds.base import Desk, priors
 from gatewright_operator.pods import facts
 from gatewright_operator.resources import DEPLOYMENTS, PODS
 
@@ -68,7 +68,7 @@ class PodsFeed(FactFeed):
         return judge_pods(self.task, self.pods, self.desk.clock(now), fault=self.fault)
 
     def record(self, now: datetime) -> CheckRecord:
-        return CheckRecord(pods=self.pods, fault=self.fault)
+        return CheckRecord(pods=self.pods, fault=self.fault, prior=priors(self.task))
 
 
 @dataclass(slots=True)
@@ -81,4 +81,4 @@ class CachedFeed(FactFeed):
 
     def record(self, now: datetime) -> CheckRecord:
         assert self.task.cached is not None
-        return CheckRecord(cached_from=self.task.cached.cached_from)
+        return CheckRecord(cached_from=self.task.cached.cached_from, cached=self.task.cached.wire())

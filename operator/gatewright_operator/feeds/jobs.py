@@ -11,7 +11,7 @@ from gatewright_analysis.names import JOB_STARTED
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import CheckResult
 from gatewright_operator.errors import AlreadyExists, ApiError, NotLeading, Refused
-from gatewright_operator.feeds.base import Json
+from gatewright_operator.feeds.base import Json, priors
 from gatewright_operator.feeds.facts import FactFeed
 from gatewright_operator.job_facts import facts, gone
 from gatewright_operator.job_manifest import UnusableTemplate, belongs_to, job_name, manifest
@@ -60,7 +60,7 @@ class JobFeed(FactFeed):
         return judge_job(self.task, self.job, self.desk.clock(now), fault=self.fault)
 
     def record(self, now: datetime) -> CheckRecord:
-        return CheckRecord(job=self.job, fault=self.fault)
+        return CheckRecord(job=self.job, fault=self.fault, prior=priors(self.task))
 
     @property
     def _name(self) -> str:

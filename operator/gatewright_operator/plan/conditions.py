@@ -7,6 +7,7 @@ from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.budget import attempts
 from gatewright_operator.plan.snapshot import Snapshot
 
+_OF_TRAFFIC = (Reason.FEASIBLE, Reason.TRAFFIC_TOO_LOW, Reason.RATE_UNKNOWN)
 _UNDER_WAY = {
     Phase.PROGRESSING,
     Phase.PAUSED,
@@ -89,16 +90,25 @@ def _guard(s: Snapshot) -> tuple[Reason, str]:
     return Reason.GUARD_MISSING, "The admission policies are missing or altered; install the chart again."
 
 
-def _feasible(s: Snapshot) -> tuple[str, bool, Reason, str]:
+def _feasible(s: Snapshot) -> tuple[str, bool | None, Reason, str]:
+    """What stands against a start, else what the traffic says; None is Unknown."""
     if s.findings:
         return ("Feasible", False, s.findings[0].reason, s.findings[0].message)
+    if s.forecast is not None:
+        status = {"True": True, "False": False, "Unknown": None}[s.forecast.status]
+        return ("Feasible", status, s.forecast.reason, s.forecast.message)
+    before = next((c for c in s.rollout.status.conditions if c.type == "Feasible"), None)
+    if before is not None and before.reason in _OF_TRAFFIC:
+        # Asked before a restart, or before the contract changed: it stands until it is asked again.
+        status = {"True": True, "False": False}.get(before.status)
+        return ("Feasible", status, Reason(before.reason), before.message)
     return ("Feasible", True, Reason.FEASIBLE, "")
 
 
 def _condition(
-    s: Snapshot, before: Condition | None, kind: str, true: bool, reason: Reason, message: str
+    s: Snapshot, before: Condition | None, kind: str, true: bool | None, reason: Reason, message: str
 ) -> Condition:
-    status = "True" if true else "False"
+    status = "Unknown" if true is None else "True" if true else "False"
     unchanged = before is not None and before.status == status
     return Condition(
         type=kind,

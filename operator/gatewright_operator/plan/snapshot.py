@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from gatewright_analysis.kinds.contract import GateContractSpec
 from gatewright_analysis.kinds.review import GateOrder, GateReview
@@ -22,6 +22,15 @@ Json = dict[str, Any]
 class Problem:
     """Why a Rollout cannot go on: a reason, and a sentence that says what to do."""
 
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Whether the checks can prove themselves at the present traffic: a condition's status, reason and sentence."""
+
+    status: Literal["True", "False", "Unknown"]
     reason: Reason
     message: str
 
@@ -92,6 +101,8 @@ class Snapshot:
     contract_problem: Problem | None = None
     findings: tuple[Problem, ...] = ()
     """What `feasibility` found in contract, steps and sources; stops a start, never a rollout on its way."""
+    forecast: Forecast | None = None
+    """What the traffic of the last days says of it; stops nothing. None before it was asked."""
     rivals: tuple[str, ...] = ()
     """Older Rollouts that name the same Deployment."""
     services: tuple[ServiceView, ...] = ()
