@@ -46,7 +46,9 @@ class Stored:
     def attempts(self, spec: GateRunSpec, check: str) -> tuple[Prior, ...]:
         """What earlier attempts at the step of `spec` saw of one check."""
         return tuple(
-            _prior(run, evidence, check) for run, evidence in self.runs.values() if _same_step(run, spec)
+            _prior(name, run, evidence, check)
+            for name, (run, evidence) in self.runs.items()
+            if _same_step(run, spec)
         )
 
     def draws(self, spec: GateRunSpec, check: str, drawn: Drawn) -> tuple[Prior, ...] | None:
@@ -57,7 +59,7 @@ class Stored:
         runs = {draw.run for draw in drawn.draws}
         if runs <= self.runs.keys():
             others = (
-                _prior(run, evidence, check)
+                _prior(name, run, evidence, check)
                 for name, (run, evidence) in self.runs.items()
                 if name not in runs and _same_step(run, spec)
             )
@@ -82,7 +84,7 @@ def _same_step(run: Json, spec: GateRunSpec) -> bool:
     return (run["spec"]["revision"], run["spec"]["step"]) == (spec.revision, spec.step)
 
 
-def _prior(run: Json, evidence: Json, check: str) -> Prior:
+def _prior(name: str, run: Json, evidence: Json, check: str) -> Prior:
     results = run["status"]["verdict"].get("checks", ())
     used = any(r["id"] == check and (r.get("statistics") or {}).get("ticketUsed", False) for r in results)
-    return Prior.of(record_of(evidence, check), ticket_used=used, run=run["metadata"]["name"])
+    return Prior.of(record_of(evidence, check), ticket_used=used, run=name)

@@ -3,12 +3,13 @@
 from typing import Any
 
 from gatewright_analysis.evidence.model import Clock, Counts, Window
+from gatewright_analysis.evidence.packed import encode
 from gatewright_analysis.evidence.record import CheckRecord, RunRecord
 from gatewright_analysis.kinds.contract import Stage
 from gatewright_analysis.ledger import Drawn, draw_key
 from gatewright_analysis.task import Prior
 from gatewright_analysis.verdict import CheckStatus
-from gatewright_operator.evidence_store import encode, manifest
+from gatewright_operator.evidence_store import manifest
 from gatewright_operator.pooling import Stored
 from tests import judging
 from tests.unit.test_draws import ARTIFACT, DIGEST, WORLD, memory, result, spec, verdict

@@ -267,7 +267,7 @@ class TestWhatCounts:
             windows=(Window(0, Counts(60, 0)),), files=(own.digest, own.source.digest),
             judge=JudgeIdentity("judge-x", "3"),
         )  # fmt: skip
-        asked = task(prior=(Prior.of(stored, ticket_used=True),))
+        asked = task(prior=(Prior.of(stored, ticket_used=True, run="run-1"),))
         made = seen(pushed(own), asked=asked)
         result = judged(made, asked)
         assert (result.status, result.reason) == (CheckStatus.INCONCLUSIVE, Reason.NO_RESULT_FILE)
@@ -390,7 +390,7 @@ class TestJudges:
         stored = CheckRecord(
             windows=(Window(0, Counts(60, 0)),), files=(MINE,), judge=JudgeIdentity("judge-x", "2")
         )
-        made = seen(pushed(good(60)), asked=task(prior=(Prior.of(stored, ticket_used=False),)))
+        made = seen(pushed(good(60)), asked=task(prior=(Prior.of(stored, ticket_used=False, run="run-1"),)))
         assert "an earlier attempt is judged by judge-x 2" in fault(made).detail
 
     def test_what_an_attempt_saw_while_its_judge_drifted_is_void(self) -> None:
