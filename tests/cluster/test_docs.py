@@ -21,8 +21,10 @@ def manifests() -> list[tuple[str, Manifest]]:
         blocks = re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         texts += [(page, block) for block in blocks]
     found = [(path.name, document) for path, text in texts for document in yaml.safe_load_all(text)]
+    # A page may also show a part of one, which no API server can be asked about.
+    whole = [(name, document) for name, document in found if "apiVersion" in document]
     return [
-        (name, document) for name, document in found if document["apiVersion"].startswith("gatewright.dev/")
+        (name, document) for name, document in whole if document["apiVersion"].startswith("gatewright.dev/")
     ]
 
 
