@@ -1,6 +1,6 @@
 """A backtest as a picture: estimate, bounds and threshold of each check over its looks, and its e-values.
 
-SVG is written here. PNG needs matplotlib, which nothing else does: it is no dependency.
+SVG is written here. PNG needs matplotlib, which nothing else does: it comes with the extra `plot`.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def check_name(file: str) -> None:
         from importlib.util import find_spec
 
         if find_spec("matplotlib") is None:
-            raise UsageError("A .png needs matplotlib: write an .svg, or `pip install matplotlib`.")
+            raise UsageError("A .png needs matplotlib: write an .svg, or `pip install 'gatewright[plot]'`.")
 
 
 def draw(found: Backtest, file: str) -> None:

@@ -78,6 +78,9 @@ def test_the_looks_are_drawn(folder: Folder, capsys: pytest.CaptureFixture[str])
     assert file.read_bytes() == first, "the same evidence gives the same picture"
     assert folder.run("--plot", str(file), line=None) == Exit.HELD
     assert "no evidence" in file.read_text()
+    picture = folder.path / "looks.png"
+    assert folder.run("--plot", str(picture)) == Exit.OK
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n")
     assert folder.run("--plot", "looks.pdf") == Exit.USAGE
     assert "--plot writes .svg or .png" in capsys.readouterr().err
 
