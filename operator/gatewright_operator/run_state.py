@@ -76,7 +76,9 @@ class RunState:
                 more = stored.draws(spec, check.id, found) if known is None else ()
                 # Samples can't be added to what is lost: then the old answer stands.
                 known, prior = (cached(check, spec, found), ()) if more is None else (known, more)
-            task = CheckTask(
+            # In a thread: planning the samples of a very strict limit takes a second of computing.
+            task = await asyncio.to_thread(
+                CheckTask,
                 check=check,
                 contract=contract.spec,
                 stage=spec.stage,
