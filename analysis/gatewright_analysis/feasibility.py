@@ -16,8 +16,9 @@ from gatewright_analysis.kinds.rollout import RolloutSpec
 from gatewright_analysis.kinds.source import MetricSource
 from gatewright_analysis.ledger.canonical import ContractTooLarge, canonical_contract
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.statistics.wilson import least_samples
-from gatewright_analysis.task import Bounds
+from gatewright_analysis.statistics.errors import NoConclusion
+from gatewright_analysis.statistics.spending import MOST_SAMPLES
+from gatewright_analysis.task import Bounds, CheckTask
 
 MAX_REPLICAS_WEIGHT = 50
 """Beyond it the canary would need more pods than stable has: c / (N + c) with c ≤ N."""
@@ -57,7 +58,7 @@ def findings(
         *_size(contract),
         *_weights(rollout),
         *(finding for gate in gates for finding in _judging(contract, gate)),
-        *_samples(used),
+        *_samples(contract, used),
         *(finding for gate in gates for finding in _readings(contract, gate)),
         *_sources(used, sources, namespace_labels),
         *_fingerprints(contract, sources, namespace_labels),
@@ -163,18 +164,27 @@ def _judging(contract: GateContractSpec, gate: _Gate) -> Iterator[Finding]:
         )
 
 
-def _samples(used: Iterable[Check]) -> Iterator[Finding]:
+def _samples(contract: GateContractSpec, used: Iterable[Check]) -> Iterator[Finding]:
     for check in used:
-        if check.planned_samples is None or check.require is not Require.PASS:
-            continue
         for stage in (stage for entry in check.evidence for stage in entry.stages):
-            limit = check.limit_at(stage)
-            least = 0 if limit is None else least_samples(limit.threshold)
-            if limit is not None and check.planned_samples < least:
+            if check.limit_at(stage) is None:
+                continue
+            try:
+                terms = CheckTask(check, contract, stage, e_processes=1, has_stable=False).terms
+            except NoConclusion as error:
+                yield Finding(Reason.NEVER_PASSES, f"The check {check.id} can never pass: {error}")
+                continue
+            if check.require is Require.PASS and terms.planned < terms.n_min:
                 yield Finding(
                     Reason.NEVER_PASSES,
-                    f"The check {check.id} plans {check.planned_samples} samples, and even if all of them were good they "
-                    f"could not prove {limit.threshold:.6g}: plan at least {least}, or lower the limit.",
+                    f"The check {check.id} plans {terms.planned} samples, and even if all of them were good they "
+                    f"could not prove {terms.stated:.6g}: plan at least {terms.n_min}, or lower the limit.",
+                )
+            if check.spending is not None and terms.planned > MOST_SAMPLES:
+                yield Finding(
+                    Reason.NEVER_PASSES,
+                    f"The check {check.id} plans {terms.planned:,} samples, and exact limits of a schedule can be worked "
+                    f"out for {MOST_SAMPLES:,} at most: plan fewer, or leave out spending.",
                 )
 
 

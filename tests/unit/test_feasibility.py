@@ -291,3 +291,31 @@ def test_a_gauge_has_no_total_failure_to_warn_of() -> None:
     sources = {"prometheus": source(scrapeInterval="10s"), "slow": source("slow", scrapeInterval="10s")}
     judged = contract(check(), facts("value", VALUE | {"source": "slow"}))
     assert [w.sentence for w in warnings(judged, rollout(), sources) if "slow" in w.sentence] == []
+
+
+def test_a_judge_no_better_than_a_coin_proves_nothing() -> None:
+    coin = {"passedGood": 5, "failedGood": 5, "passedBad": 5, "failedBad": 5}
+    files = source("results", address=None, arms=None, evidence={})
+    samples = {"source": "results", "suite": "s"}
+    judged = check(
+        "judged",
+        oracleKind="Sampled",
+        calibration=coin,
+        evidence=[{"stages": ["Canary", "Bake"], "samples": samples}],
+    )
+    sentence = only(found(contract(judged), rollout(), files), Reason.NEVER_PASSES)
+    assert "judged can never pass" in sentence
+    assert "no better than a coin" in sentence
+
+
+def test_what_could_prove_a_limit_depends_on_the_confidence() -> None:
+    usual = contract(check(limit={"maxBadRatio": 0.05}, plannedSamples=80))
+    assert found(usual, rollout(), source()) == []
+    strict = contract(check(limit={"maxBadRatio": 0.05}, plannedSamples=80, confidence=0.99))
+    assert "plan at least 127" in only(found(strict, rollout(), source()), Reason.NEVER_PASSES)
+
+
+def test_a_schedule_that_can_not_be_worked_out_is_found() -> None:
+    spending = {"looks": 5, "function": "Pocock"}
+    judged = contract(check(spending=spending, plannedSamples=60_000))
+    assert "50,000 at most" in only(found(judged, rollout(), source()), Reason.NEVER_PASSES)
