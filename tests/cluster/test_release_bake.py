@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from devcluster import Instance
+from devcluster import ApiRefused, Client, Instance
 from devcluster.install import Operator
+from gatewright_analysis.names import IN_FLIGHT
 from tests.cluster.metric_sources import NOBODY, metric_source
 from tests.cluster.releases import GOOD, Release, check, contract
 from tests.cluster.support import Manifest, eventually
@@ -55,15 +56,18 @@ def test_a_version_that_turns_bad_after_100_percent_is_replaced_by_the_one_befor
         shop.set_setting("ERROR_RATE", "0.9")
         shop.phase("Baking", timeout=120)
         assert shop.weights() == (100, 0)
-        eventually(
-            lambda: "gatewright.dev/in-flight" in shop.deployment["metadata"]["annotations"],
-            60,
-            "the version before is being rolled out",
-            interval=0.05,
-        )
-        change = shop.kubectl("set", "env", "deployment/checkout", "VERSION=v3", who=shop.developer)
-        assert not change.ok, "a template was changed in the middle of a rolling update"
-        assert "rolling this Deployment out at this moment" in change.err
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/checkout"
+        touched = {"spec": {"template": {"metadata": {"annotations": {"touched": "yes"}}}}}
+        # One connection, because the rolling update of two pods takes little longer than a kubectl to start.
+        with Client(shop.developer) as developer:
+            eventually(
+                lambda: IN_FLIGHT in developer.request("GET", path)["metadata"]["annotations"],
+                60,
+                "the version before is being rolled out",
+                interval=0.05,
+            )
+            with pytest.raises(ApiRefused, match="rolling this Deployment out at this moment"):
+                developer.request("PATCH", path, touched, content_type="application/merge-patch+json")
         status = _restored(shop, "TotalFailure", "BreachAbsolute")
     assert status["stable"]["revision"] == first
     verdict = shop.entries("Verdict")[-1]

@@ -225,6 +225,8 @@ CASES = {
 def _applied(cluster: Instance, namespace: str, change: Changed) -> Objects:
     objects, manifests = Objects(cluster, namespace), _manifests()
     change(manifests)
+    # The Rollout last: it says what stands in its way when it comes, and again when something wakes it.
+    manifests |= {kind: manifests.pop(kind) for kind in ("rollout",) if kind in manifests}
     objects.apply(*manifests.values())
     return objects
 
