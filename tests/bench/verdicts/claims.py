@@ -122,7 +122,6 @@ def _outages(counts: Counts, found: Found) -> list[Claim]:
         return f"{percent(low)} in all" if low == high else f"{percent(low)} to {percent(high)}"
 
     how = f"54 cases of {counts.outages:,} gates: 120 / 210 / 300 s, 10 to 100 % deep, stable at .5 / 1 / 2 %, arms read up to 15 s apart"
-    before, same_time = shipped.total_failure_in_outages(found.runs.judged)
     total = found.rate(
         OURS, Call.ROLLBACK, [kind for kind in KINDS if kind.name == "shared outage"], having(Truth.HEALTHY)
     )
@@ -133,7 +132,6 @@ def _outages(counts: Counts, found: Found) -> list[Claim]:
         Claim("… two arms as first written", "24 %", between("two arms as first written"), how + "; without φ, r0 = 1.25"),
         Claim("… two arms as shipped", "0.0 %", between("two arms"), how),
         Claim("… the whole judge, total failure too", "0.0 %", total.text(), "comparison above: 600 requests a minute, 37 of the canary in `for`"),
-        Claim("… its total-failure rule, were stable asked about the same time alone", "–", f"{before.text(interval=False)} → {same_time.text()}", "the same outages; not shipped"),
     ]  # fmt: skip
 
 

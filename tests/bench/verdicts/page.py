@@ -131,8 +131,8 @@ def _why_ours(found: Found) -> str:
 Our false ROLLBACKs by reason, over all of this traffic: {told or "none"}. Nearly all are the total-failure rule's, which is no statistic: with an ICC of .2 some windows of a healthy version fail
 almost wholly, and most requests failing for `totalFailure.for` while stable's don't is what the rule is told to act on. A longer `for` tolerates longer bursts.
 
-In a shared outage: {late}. The rule asks for stable at most a quarter as bad *over the same time and one window before*; in the first seconds of an outage that time dilutes stable's
-failures to a third, and a canary with few requests may look four times as bad by chance."""
+In a shared outage: {late}. The rule asks for stable at most a quarter as bad over the same time, and over it with one window before. Asked with the window before alone it was false in 0.85 % of
+them: in the first seconds of an outage that time dilutes stable's failures to a third, and a canary with few requests may look four times as bad by chance."""
 
 
 def _bursts_and_passes(found: Found) -> str:

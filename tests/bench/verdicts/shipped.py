@@ -6,30 +6,10 @@ import numpy as np
 
 from gatewright_analysis.breach import BreachMonitor
 from gatewright_analysis.evidence.model import Counts, Window
-from gatewright_analysis.total_failure import find_total_failure
 from tests.bench.verdicts import ours
 from tests.bench.verdicts.comparison import Rate
 from tests.bench.verdicts.rules import NEVER, Call
-from tests.bench.verdicts.traffic import CANDIDATES, KINDS, WINDOW, Candidate, Kind, Truth, draw, steady
-
-
-def total_failure_in_outages(runs: int) -> tuple[Rate, Rate]:
-    """False total failures in the comparison's shared outages: as shipped, and were stable asked about the same time alone."""
-    (kind,) = (one for one in KINDS if one.name == "shared outage")
-    shipped, same_time = Rate(0, 0), Rate(0, 0)
-    for candidate in (one for one in CANDIDATES if one.truth is Truth.HEALTHY):
-        traffic = draw(kind, candidate, runs)
-        for run in range(runs):
-            ticks = ours.ticks_of(traffic, run)
-            both = [
-                find_total_failure(
-                    ticks, bad_ratio=0.5, for_seconds=15, window_seconds=before, has_stable=True
-                )
-                for before in (WINDOW, 0)
-            ]
-            shipped += Rate(int(both[0] is not None), 1)
-            same_time += Rate(int(both[1] is not None), 1)
-    return shipped, same_time
+from tests.bench.verdicts.traffic import Candidate, Kind, Truth, draw, steady
 
 
 @dataclass(frozen=True, slots=True)
