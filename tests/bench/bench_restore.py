@@ -82,7 +82,11 @@ class Case:
 
     @property
     def contract(self) -> Manifest:
-        return contract(totalFailure={"badRatio": 0.5, "for": f"{3 * self.scrape_seconds}s"})
+        return contract(
+            totalFailure={"badRatio": 0.5, "for": f"{3 * self.scrape_seconds}s"},
+            # One bad version after the other is what is measured here.
+            attempts={"budget": 100},
+        )
 
 
 CASES = (
