@@ -72,3 +72,31 @@ def test_a_query_that_would_read_other_namespaces_stops_the_start(
         return "queue_depth has no $arm" in found["message"]
 
     eventually(refused, 30, "the condition says that a selector lacks $arm")
+
+
+def test_a_version_that_burns_the_error_budget_too_fast_rolls_back_and_one_that_does_not_passes(
+    cluster: Instance, operator: Operator, namespace: str
+) -> None:
+    budget = {
+        "source": "prometheus",
+        "bad": ['http_requests_total{code=~"5.."}'],
+        "total": ["http_requests_total"],
+        "objective": 0.99,
+        "maxBurn": 5,
+    }
+    burn = {
+        "id": "error-budget",
+        "oracleKind": "Deterministic",
+        "evidence": [{"stages": ["Canary"], "burnRate": budget}],
+    }
+    shop = Release.create(cluster, namespace, steps=STEPS, contract_spec=contract([burn]))
+    with shop.traffic():
+        shop.release(VERSION="v2", ERROR_RATE="0.005")
+        shop.promoted("v2")
+        shop.release(VERSION="v3", ERROR_RATE="0.3")
+        status = shop.phase("RolledBack", timeout=150)
+    assert status["rejected"]["reason"] == "BreachAbsolute", status["rejected"]
+    passed, breached = (e["body"]["verdict"] for e in shop.entries("Verdict"))
+    assert (passed["decision"], breached["decision"]) == ("PROMOTE", "ROLLBACK")
+    assert passed["checks"][0]["threshold"] == 0.95, "five times what an objective of 99 % allows"
+    assert "burns the error budget" in breached["checks"][0]["message"]
