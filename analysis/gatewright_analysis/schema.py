@@ -205,7 +205,9 @@ def _tidy(node: Schema) -> Schema:
     if isinstance(default, dict) and "properties" in node:
         own = {name: child["default"] for name, child in node["properties"].items() if "default" in child}
         made = {name: _filled(node["properties"][name], value) for name, value in own.items()}
-        node["default"] = {} if default == made else default
+        # What is empty by default has lost its default on the way here (below).
+        said = {name: value for name, value in default.items() if name in own or value not in ("", [])}
+        node["default"] = {} if said == made else default
     if node.get("default") in ("", []):
         # Empty by default is what unset means; saying so would only lengthen every stored object.
         del node["default"]

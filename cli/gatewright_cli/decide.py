@@ -93,6 +93,8 @@ def review_of(view: View, me: User, word: Word, expires_at: datetime | None, rep
         "reason": word.reason.strip(),
     }
     if expires_at is not None:
+        spec["worldSnapshot"] = hold.get("worldSnapshot")
+        spec["checks"] = hold.get("blocking") or []
         spec["expiresAt"] = expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     return _object("GateReview", view, spec)
 

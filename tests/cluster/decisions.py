@@ -53,7 +53,15 @@ class Decisions(Objects):
             "reviewer": whoami["username"],
             "groups": whoami["groups"],
             "reason": reason,
-            **({"expiresAt": in_hours(24)} if decision == "Approve" else {}),
+            **(
+                {
+                    "expiresAt": in_hours(24),
+                    "worldSnapshot": hold.get("worldSnapshot"),
+                    "checks": hold.get("blocking") or [],
+                }
+                if decision == "Approve"
+                else {}
+            ),
             **over,
         }
         body = {

@@ -115,7 +115,7 @@ def wait_for_policies(kubeconfig: Path) -> None:
             "rollout": "probe",
             "rolloutUID": "probe",
             "revision": "0123456789",
-            "reason": "probe",
+            "reason": "only probing",
         }
         return {
             "apiVersion": "gatewright.dev/v1alpha1",

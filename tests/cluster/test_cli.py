@@ -139,7 +139,7 @@ class Release:
                 "decision": "RequestChanges",
                 "reviewer": "reviewer-z",
                 "groups": ["payments", "system:authenticated"],
-                "reason": "trial",
+                "reason": "only a trial",
             },
         }
 
@@ -213,7 +213,9 @@ class TestDecisions:
     def test_what_the_operator_refuses_is_said_in_its_words_and_exit_code_4(self, release: Release) -> None:
         release.hold()
         who = release.reviewer()
-        with plugin(who, "reject", "checkout", "--reason", "no", "-n", release.shop.namespace) as process:
+        with plugin(
+            who, "reject", "checkout", "--reason", "not like this", "-n", release.shop.namespace
+        ) as process:
             answer(release, "gatereviews.gatewright.dev", "Refused", "What is held now is run run-2.")
             _, err = process.communicate(timeout=60)
         assert process.returncode == 4
@@ -223,7 +225,15 @@ class TestDecisions:
         release.hold()
         who = release.reviewer()
         said = release.gate(
-            who, "request-changes", "checkout", "--reason", "why 12?", "--timeout", "1s", "-o", "json"
+            who,
+            "request-changes",
+            "checkout",
+            "--reason",
+            "why are they 12?",
+            "--timeout",
+            "1s",
+            "-o",
+            "json",
         )
         assert said.code == 1
         assert "the operator has not answered within 1s" in said.err
@@ -233,7 +243,9 @@ class TestDecisions:
 
     def test_what_is_not_held_is_not_approved(self, release: Release) -> None:
         release.report(phase="Progressing", message="Step 1.", canary={"revision": CANARY})
-        said = release.gate(release.reviewer(), "approve", "checkout", "--reason", "x", "--expires", "1h")
+        said = release.gate(
+            release.reviewer(), "approve", "checkout", "--reason", "seen it before", "--expires", "1h"
+        )
         assert (said.code, said.out) == (4, "")
         assert "error: Rollout checkout is not held now; it is Progressing." in said.err
         assert "try:   kubectl gate status checkout -n" in said.err
@@ -253,7 +265,9 @@ class TestDecisions:
             f'*) exec {kubectl_program()} "$@";; esac\n'
         )
         liar.chmod(0o755)
-        said = release.gate(who, "approve", "checkout", "--reason", "x", "--expires", "1h", KUBECTL=str(liar))
+        said = release.gate(
+            who, "approve", "checkout", "--reason", "seen it before", "--expires", "1h", KUBECTL=str(liar)
+        )
         assert said.code == 4
         assert (
             "error: spec.reviewer is reviewer-b, but you are reviewer-a. Nobody signs for somebody else."
@@ -263,14 +277,16 @@ class TestDecisions:
 
     def test_who_started_the_change_may_not_approve_it(self, release: Release) -> None:
         release.hold(initiator="reviewer-a")
-        said = release.gate(release.reviewer(), "approve", "checkout", "--reason", "x", "--expires", "1h")
+        said = release.gate(
+            release.reviewer(), "approve", "checkout", "--reason", "seen it before", "--expires", "1h"
+        )
         assert said.code == 4
         assert "reviewer-a started this change; somebody else has to approve it." in said.err
 
     def test_without_the_right_it_is_exit_code_4(self, release: Release) -> None:
         release.hold()
         viewer = release.shop.person("developer", roles=("view",))
-        said = release.gate(viewer, "reject", "checkout", "--reason", "x", "-o", "json")
+        said = release.gate(viewer, "reject", "checkout", "--reason", "seen it before", "-o", "json")
         assert said.code == 4
         assert said.json["error"]["name"] == "not_allowed"
         assert 'cannot create resource "gatereviews"' in said.err
@@ -467,7 +483,7 @@ class TestAsAPlugin:
         release.hold()
         release.reviewer("reviewer-b")
         said = release.gate(
-            release.shop.admin, "reject", "checkout", "--reason", "x", "--as=reviewer-b", "--as-group", "payments",
+            release.shop.admin, "reject", "checkout", "--reason", "seen it before", "--as=reviewer-b", "--as-group", "payments",
             "--timeout", "1s",
         )  # fmt: skip
         assert said.code == 1, said.err

@@ -115,6 +115,8 @@ def review(**fields: Any) -> Manifest:
         "decision": "Approve",
         "reviewer": "reviewer-a",
         "reason": "known and harmless",
+        "worldSnapshot": DIGEST,
+        "checks": ["http-success"],
         "expiresAt": "2030-01-01T00:00:00Z",
     }
     return object_of("GateReview", without_none(spec | fields))
@@ -469,8 +471,14 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         review(expiresAt=None),
         "An approval is a waiver and needs expiresAt, the time at which it ends.",
     ),
-    "a review without a reason": (review(reason="  "), "Say why: the reason stands in the ledger."),
-    "an order without a reason": (order(reason=""), "Say why: the reason stands in the ledger."),
+    "a review without a reason": (
+        review(reason="  "),
+        "Say why, in at least 10 characters: the reason stands in the ledger.",
+    ),
+    "an order without a reason": (
+        order(reason=""),
+        "Say why, in at least 10 characters: the reason stands in the ledger.",
+    ),
     "an order nobody knows": (order(order="Promote"), 'supported values: "Retry", "Abort"'),
     "a review of no evidence": (review(evidenceDigest="latest"), "spec.evidenceDigest in body should match"),
     # MetricSource

@@ -85,11 +85,11 @@ def test_a_spent_look_is_spent_until_a_person_orders_more_samples(
 
         may_create = {"apiGroups": ["gatewright.dev"], "resources": ["gateorders"], "verbs": ["create"]}
         viewer = as_user("viewer-a", roles=("gatewright-viewer",), rules=[may_create])
-        refused = shop.gate("more-samples", "checkout", "--reason", "close to it", who=viewer)
+        refused = shop.gate("more-samples", "checkout", "--reason", "close to the limit", who=viewer)
         assert "may not order MoreSamples" in refused.err, refused.err
         operating = as_user("reviewer-a", roles=("gatewright-reviewer",))
         assert "more-samples checkout" in shop.gate("review", "checkout").out
-        ordered = shop.gate("more-samples", "checkout", "--reason", "close to it", who=operating)
+        ordered = shop.gate("more-samples", "checkout", "--reason", "close to the limit", who=operating)
         assert ordered.ok, ordered.err
         pooled = _held(shop, 3)
     newest = next(r for r in shop.all("gateruns.gatewright.dev") if r["spec"]["attempt"] == 3)

@@ -180,6 +180,8 @@ class World:
             "decision": decision,
             "reviewer": "reviewer-a",
             "reason": "looked at the errors, they are known",
+            "worldSnapshot": hold.world_snapshot,
+            "checks": list(hold.blocking),
             "expiresAt": format_time(self.now + timedelta(hours=1)),
         } | changes
         return self._say(GATE_REVIEWS, spec)

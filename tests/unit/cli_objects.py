@@ -8,6 +8,7 @@ from gatewright_analysis.verdict import CheckResult
 
 NOW = datetime(2030, 5, 1, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "ab12" * 16
+WORLD = "sha256:" + "cd34" * 16
 CANARY = "3f2a9c1d0e"
 STABLE = "91bd22ac07"
 OTHER = "77777ccccc"
@@ -51,6 +52,7 @@ def hold(**changes: Any) -> dict[str, Any]:
     return {
         "run": f"checkout-{CANARY}-1-1",
         "evidenceDigest": DIGEST,
+        "worldSnapshot": WORLD,
         "step": "1",
         "initiator": "dev-1",
         "since": at(minutes=-12),

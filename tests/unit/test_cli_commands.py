@@ -16,7 +16,7 @@ from gatewright_cli.flags import OWN_WITH_VALUE, take
 from gatewright_cli.kube import User, explain
 from gatewright_cli.main import kubectl_gate
 from gatewright_cli.view import View
-from tests.unit.cli_objects import CANARY, DIGEST, NOW, OTHER, canary, held, rollout, stable
+from tests.unit.cli_objects import CANARY, DIGEST, NOW, OTHER, WORLD, canary, held, rollout, stable
 
 ME = User("sre-1", ("sre", "system:authenticated"))
 
@@ -142,6 +142,8 @@ def test_an_approval_names_exactly_what_is_held() -> None:
         "reviewer": "sre-1",
         "groups": ["sre", "system:authenticated"],
         "reason": "logs are clean",
+        "worldSnapshot": WORLD,
+        "checks": ["http-success"],
         "expiresAt": "2030-05-02T12:00:00Z",
     }
     assert GateReview.model_validate(manifest).spec.expires_at == NOW + timedelta(hours=24)

@@ -75,9 +75,29 @@ class World(Model):
     judged before, and ends in HOLD."""
 
 
-class Hold(Model):
-    """How long a HOLD waits for a person, and what its end does: never a promotion."""
+class SeparationOfDuties(StrEnum):
+    """What follows when the same person wrote the contract and started the change that it judges."""
 
+    DISCLOSE = "Disclose"
+    ENFORCE = "Enforce"
+
+
+ServiceAccountUser = Annotated[
+    str,
+    Field(
+        max_length=253,
+        pattern="^system:serviceaccount:[a-z0-9]([-a-z0-9]*[a-z0-9])?:[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+    ),
+]
+"""A service account as the API server knows it: `system:serviceaccount:NAMESPACE:NAME`."""
+
+
+class Hold(Model):
+    """How long a HOLD waits for a person, who that may be, and what its end does: never a promotion."""
+
+    escalate_after: PositiveDuration = timedelta(minutes=15)
+    """When a HOLD that nobody has decided is escalated: the second, louder notification. The end of the wait escalates
+    as well, where it comes first."""
     timeout: PositiveDuration = timedelta(hours=24)
     """How long a HOLD waits for a person."""
     on_timeout: OnBreach = OnBreach.HOLD
@@ -85,3 +105,11 @@ class Hold(Model):
     promoted by a clock."""
     max_waiver: PositiveDuration = timedelta(hours=72)
     """Longest time an approval may stay in force."""
+    min_approvals: Annotated[int, Field(ge=1, le=10)] = 1
+    """How many different people must approve before a HOLD is waived."""
+    separation_of_duties: SeparationOfDuties = SeparationOfDuties.DISCLOSE
+    """Disclose: a review says when the contract was last written by the one who started the change. Enforce: that is a
+    HOLD."""
+    service_accounts: Annotated[tuple[ServiceAccountUser, ...], Field(max_length=16)] = ()
+    """Service accounts that may approve and order, each as `system:serviceaccount:NAMESPACE:NAME`; all others are
+    refused."""

@@ -164,8 +164,8 @@ class Gate(Model):
 class Pause(Model):
     """A wait between two steps."""
 
-    duration: PositiveDuration
-    """How long to wait before the next step."""
+    duration: PositiveDuration | None = None
+    """How long to wait before the next step; left out, it waits for an order Resume."""
 
 
 class Step(Model):

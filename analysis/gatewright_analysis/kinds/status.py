@@ -110,6 +110,17 @@ class BackStatus(Model):
     """When it was decided."""
 
 
+class Approval(Model):
+    """One person's approval of what is held now."""
+
+    reviewer: Annotated[str, Field(max_length=253)]
+    """Who approved."""
+    review: Name
+    """The GateReview."""
+    expires_at: Timestamp
+    """When it ends."""
+
+
 class HoldStatus(Model):
     """What is held now: the run and evidence a decision must name, why, since when, until when."""
 
@@ -121,6 +132,8 @@ class HoldStatus(Model):
     """Index of the step, or bake."""
     initiator: Annotated[str, Field(max_length=253)] = ""
     """Who started the change, and so may not approve it; empty when unproven."""
+    world_snapshot: Digest | None = None
+    """The world that was judged; an approval names it. Left out where no gate has judged."""
     since: Timestamp
     """When the HOLD began."""
     reason: Annotated[str, Field(max_length=63)]
@@ -135,6 +148,20 @@ class HoldStatus(Model):
     """When the HOLD ends by itself (hold.timeout of the contract)."""
     note: Text = ""
     """What a RequestChanges review asked for."""
+    contract_written_by: Annotated[str, Field(max_length=253)] = ""
+    """Who the API server saw write the contract last; empty when unproven."""
+    approvals: Annotated[tuple[Approval, ...], Field(max_length=10)] = ()
+    """Who has approved so far, while more approvals are needed."""
+    approvals_needed: int = 1
+    """How many different people must approve (hold.minApprovals of the contract)."""
+    escalate_at: Timestamp | None = None
+    """When it is escalated, unless somebody decides before."""
+    escalated_at: Timestamp | None = None
+    """When it was escalated: by the clock, or by an order Escalate."""
+    clock_stopped_since: Timestamp | None = None
+    """Since when the wait does not count, because a source that it rests on is down."""
+    clock_stopped_by: Text = ""
+    """Which source that is, and what it says."""
 
 
 class VerdictSummary(Model):

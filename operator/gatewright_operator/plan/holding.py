@@ -20,7 +20,14 @@ def hold(d: Draft, run: GateRun, verdict: Verdict) -> Plan:
     digest = verdict.evidence_digest or _facts_digest(verdict.reason, verdict.message, run.metadata.name)
     breach = any(c.breach for c in verdict.checks)
     return _held(
-        d, Reason(verdict.reason), verdict.message, run.metadata.name, digest, verdict.blocking, breach
+        d,
+        Reason(verdict.reason),
+        verdict.message,
+        run.metadata.name,
+        digest,
+        verdict.blocking,
+        breach,
+        run.spec.world_snapshot,
     )
 
 
@@ -32,7 +39,7 @@ def hold_without_verdict(d: Draft, reason: Reason, message: str, *, breach: bool
     name = d.status.run or run_name(d)
     digest = _facts_digest(reason, message, name)
     d.record(d.entry("Held", cause=digest, body={"reason": reason, "message": message}), required=False)
-    return _held(d, reason, message, name, digest, (), breach)
+    return _held(d, reason, message, name, digest, (), breach, None)
 
 
 def _facts_digest(*facts: str) -> str:
@@ -40,7 +47,14 @@ def _facts_digest(*facts: str) -> str:
 
 
 def _held(
-    d: Draft, reason: Reason, message: str, run: str, digest: str, blocking: tuple[str, ...], breach: bool
+    d: Draft,
+    reason: Reason,
+    message: str,
+    run: str,
+    digest: str,
+    blocking: tuple[str, ...],
+    breach: bool,
+    world_snapshot: str | None,
 ) -> Plan:
     timeout = d.s.pinned.spec.hold.timeout if d.s.pinned is not None else NO_CONTRACT_TIMEOUT
     step = d.step_key()
@@ -51,6 +65,7 @@ def _held(
             evidence_digest=digest,
             step=step,
             initiator=d.canary.initiator,
+            world_snapshot=world_snapshot,
             since=d.now,
             reason=reason,
             message=message[:1024],

@@ -35,7 +35,7 @@ def paused(s: Snapshot) -> Plan:
     if pause is None:
         return _steps_changed(d)
     left = _pause_left(d, pause)
-    if left > 0:
+    if left is None or left > 0:
         return d.done(left)
     d.set(phase=Phase.PROGRESSING)
     return next_step(d)
@@ -189,14 +189,18 @@ def next_step(d: Draft, since: datetime | None = None) -> Plan:
 
 def _enter_pause(d: Draft, pause: Pause) -> Plan:
     d.set(phase=Phase.PAUSED)
+    until = "until a Resume" if pause.duration is None else f"for {format_duration(pause.duration)}"
     d.say(
         Reason.PAUSED,
-        f"{d.step_name().capitalize()}: pausing at weight {d.status.weight.actual} for {format_duration(pause.duration)}.",
+        f"{d.step_name().capitalize()}: pausing at weight {d.status.weight.actual} {until}.",
     )
     return d.done(_pause_left(d, pause))
 
 
-def _pause_left(d: Draft, pause: Pause) -> float:
+def _pause_left(d: Draft, pause: Pause) -> float | None:
+    """Seconds; None: until somebody orders Resume."""
+    if pause.duration is None:
+        return None
     since = d.status.step_started_at or d.now
     return max(0.0, (since + pause.duration - d.now).total_seconds())
 
