@@ -29,6 +29,8 @@ WORLD_PREFIX: Final = f"world.{GROUP}/"
 """Of annotations of a pod template: `world.gatewright.dev/model: answers-2026-03` declares what a version runs with."""
 
 CHANGED_BY: Final = f"{GROUP}/changed-by"
+WRITTEN_BY: Final = f"{GROUP}/written-by"
+"""On a GateContract or MetricSource: who the API server saw write its spec last."""
 DECISION: Final = f"{GROUP}/decision"
 IN_FLIGHT: Final = f"{GROUP}/in-flight"
 PINNED: Final = f"{GROUP}/pinned"
