@@ -111,11 +111,8 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
             Reason.WRONG_REVISION,
             f"What is held now is revision {d.canary.revision}, not {spec.revision}.",
         )
-    if (spec.run, spec.step, spec.evidence_digest) != (hold.run, hold.step, hold.evidence_digest):
-        return (
-            Reason.NOT_HELD,
-            f"What is held now is run {hold.run} at step {hold.step}. Look at it with: kubectl gate review {spec.rollout}",
-        )
+    if (stale := refusals.of_another_hold(spec, hold)) is not None:
+        return Reason.NOT_HELD, stale
     if (refusal := refusals.of_account(d, spec.rollout, spec.reviewer)) is not None:
         return refusal
     return refusals.of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None

@@ -6,7 +6,7 @@ The sentences are the policies' own (`operator/gatewright_operator/policies`).
 from datetime import timedelta
 
 from gatewright_analysis.kinds.base import format_duration
-from gatewright_analysis.kinds.review import GateOrder, GateReview
+from gatewright_analysis.kinds.review import GateOrder, GateReview, GateReviewSpec
 from gatewright_analysis.kinds.rollout import DecisionRules, HoldStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.draft import Draft
@@ -62,6 +62,18 @@ def unproven(d: Draft) -> Refusal | None:
             Reason.WAIVERS_UNAVAILABLE,
             f"Nothing proves now who wrote this: {d.s.waivers_unavailable}. Install the chart again, then decide again.",
         )
+    return None
+
+
+def of_another_hold(spec: GateReviewSpec, hold: HoldStatus) -> str | None:
+    """What is held now, where a review is about something else."""
+    look = f"Look at it with: kubectl gate review {spec.rollout}"
+    if spec.run != hold.run:
+        return f"What is held now is run {hold.run}. {look}"
+    if spec.step != hold.step:
+        return f"What is held now is step {hold.step}, not {spec.step}. {look}"
+    if spec.evidence_digest != hold.evidence_digest:
+        return f"What is held now is run {hold.run}, and its evidence is {hold.evidence_digest}, not what you have seen. {look}"
     return None
 
 
