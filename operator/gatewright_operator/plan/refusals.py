@@ -3,7 +3,7 @@
 The sentences are the policies' own (`operator/gatewright_operator/policies`).
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import GateOrder, GateReview, GateReviewSpec
@@ -13,6 +13,8 @@ from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.snapshot import Snapshot
 
 LONGEST_OVERRIDE = timedelta(hours=1)
+SETTLES = timedelta(seconds=5)
+"""Kubernetes applies a changed policy after about a second."""
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 Refusal = tuple[Reason, str]
@@ -50,8 +52,8 @@ def of_account(d: Draft, rollout: str, name: str) -> Refusal | None:
     )
 
 
-def unproven(d: Draft) -> Refusal | None:
-    """What proves who decides is missing or altered: anybody could have written that name."""
+def unproven(d: Draft, written: datetime | None) -> Refusal | None:
+    """What proves who decides is missing or altered, or was when this was written: anybody could have signed it."""
     if not d.s.guarded:
         return (
             Reason.GUARD_MISSING,
@@ -61,6 +63,12 @@ def unproven(d: Draft) -> Refusal | None:
         return (
             Reason.WAIVERS_UNAVAILABLE,
             f"Nothing proves now who wrote this: {d.s.waivers_unavailable}. Install the chart again, then decide again.",
+        )
+    since = d.s.proven_since
+    if since is not None and (written is None or written < since + SETTLES):
+        return (
+            Reason.WAIVERS_UNAVAILABLE,
+            f"The policies that prove who wrote this were changed at {since.isoformat()}, when it stood already or was being written. Decide again.",
         )
     return None
 
@@ -81,7 +89,7 @@ def of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> Refusal | None:
     """Whether an approval may waive what is held: whose it is, what it names, and until when."""
     spec = review.spec
     look = f"Look at it with: kubectl gate review {spec.rollout}"
-    if (refusal := unproven(d)) is not None:
+    if (refusal := unproven(d, review.metadata.creation_timestamp)) is not None:
         return refusal
     if hold.initiator and spec.reviewer == hold.initiator:
         return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
@@ -139,7 +147,7 @@ def _too_long(d: Draft, review: GateReview) -> Refusal | None:
 def of_override(d: Draft, order: GateOrder) -> Refusal | None:
     """Whether an Override is proven and in force. The initiator of the change may give it."""
     created, ends = order.metadata.creation_timestamp, order.spec.expires_at
-    if (refusal := unproven(d)) is not None:
+    if (refusal := unproven(d, created)) is not None:
         return refusal
     if created is None or ends is None:
         return Reason.EXPIRED, "An Override needs expiresAt."
