@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from gatewright_cli.errors import UsageError
-from gatewright_cli.formats import DATA, HELP, Output
+from gatewright_cli.formats import DATA, EXPORTED, HELP, Output
 
 EXIT_CODES = """\
 exit codes:
@@ -180,7 +180,7 @@ def _command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    told = "; ".join(f"{each}: {HELP[Output(each)]}" for each in formats if each in HELP)
+    told = "; ".join(f"{each}: {HELP[each]}" for each in formats if each in HELP)
     parser.add_argument("-o", "--output", choices=[str(each) for each in formats], help=told)
     return parser
 
@@ -212,9 +212,10 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
     for name, short in (
         ("show", "the entries, oldest first"),
         ("verify", "walk the hash chain from the first entry; exit code 1 says that it is broken"),
+        ("export", "the entries, or in-toto statements of the verdicts, as JSON lines"),
         ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
-        formats = (*DATA, Output.JSONL) if name == "show" else DATA
+        formats = {"show": (*DATA, Output.JSONL), "export": EXPORTED}.get(name, DATA)
         parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
         what = "which of the ledgers in the file" if offline else "not needed with --file"
         parser.add_argument("rollout", metavar="ROLLOUT", nargs="?", help=what)
