@@ -38,6 +38,10 @@ def _gate(argv: list[str]) -> int:
         from gatewright_cli import ledger
 
         return ledger.run(flags, args.action, *_ledger_arguments(args))
+    if args.command == "lint":
+        from gatewright_cli import lint
+
+        return lint.run(args.file, output=_output(args))
     return _on_cluster(flags, args)
 
 
@@ -72,6 +76,19 @@ def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
             from gatewright_cli import review
 
             return review.run(kube, _name(args.rollout), output=_output(args))
+        case "explain":
+            from gatewright_cli import explain
+
+            rollout, check = explain.split(args.check)
+            return explain.run(kube, _name(rollout), check, output=_output(args))
+        case "history":
+            from gatewright_cli import past
+
+            return past.run(kube, _name(args.rollout), output=_output(args))
+        case "can-i":
+            from gatewright_cli import can_i
+
+            return can_i.run(kube, _name(args.rollout), args.verb, output=_output(args))
         case verb:
             from gatewright_cli import decide, durations
 

@@ -36,7 +36,7 @@ def gate_parser() -> Parser:
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    status = _command(
+    status = command(
         commands,
         "status",
         "where a Rollout stands, on one screen",
@@ -61,7 +61,7 @@ def gate_parser() -> Parser:
         help="with --wait: first wait until the workload carries this image (or sha256:… digest)",
     )
 
-    holds = _command(
+    holds = command(
         commands,
         "holds",
         "what waits for a person",
@@ -70,7 +70,7 @@ def gate_parser() -> Parser:
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
-    review = _command(
+    review = command(
         commands,
         "review",
         "why a Rollout is held, and what would change it",
@@ -111,7 +111,10 @@ def gate_parser() -> Parser:
         commands,
         "abort",
         "send a running release back",
-        "Writes a GateOrder: all traffic goes back to stable. Needs the verb `operate` on the Rollout.",
+        "Writes a GateOrder: all traffic goes back to stable, and the Deployment keeps the refused template, paused.\n"
+        "This is what `kubectl rollout undo` would have done, which is refused on a paused Deployment. Then put the\n"
+        "old template back where it came from (Git, the chart): that alone moves no pod. Needs the verb `operate` on\n"
+        "the Rollout.",
     )
     _decision(
         commands,
@@ -130,6 +133,9 @@ def gate_parser() -> Parser:
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
 
+    from gatewright_cli import parser_verbs
+
+    parser_verbs.add(commands)
     ledger = commands.add_parser(
         "ledger",
         help="what was decided, by whom, on which numbers",
@@ -162,16 +168,18 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
 
 
-def _command(
+def command(
     commands: "_Commands",
     name: str,
     short: str,
     long: str,
     example: str = "",
     formats: tuple[str, ...] = DATA,
+    codes: str = EXIT_CODES,
 ) -> Parser:
+    """A subcommand with the `-o` that it understands."""
     epilog = "\n\n".join(
-        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, EXIT_CODES) if part
+        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, codes) if part
     )
     parser = commands.add_parser(
         name,
@@ -186,7 +194,7 @@ def _command(
 
 
 def _decision(commands: "_Commands", name: str, short: str, long: str, example: str = "") -> Parser:
-    parser = _command(
+    parser = command(
         commands,
         name,
         short,
@@ -216,7 +224,7 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
         ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
         formats = {"show": (*DATA, Output.JSONL), "export": EXPORTED}.get(name, DATA)
-        parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
+        parser = command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
         what = "which of the ledgers in the file" if offline else "not needed with --file"
         parser.add_argument("rollout", metavar="ROLLOUT", nargs="?", help=what)
         parser.add_argument(
@@ -258,7 +266,7 @@ def _evidence(actions: "_Commands") -> None:
         ),
     ):
         pushing = name == "push"
-        parser = _command(
+        parser = command(
             actions,
             name,
             short,
