@@ -11,6 +11,7 @@ from gatewright_analysis.names import REVISION_LABEL, ROLLOUT_LABEL
 from gatewright_cli.advice import advise, after_approval
 from gatewright_cli.checks import check_table
 from gatewright_cli.errors import Exit, GateError, NotAllowed
+from gatewright_cli.formats import Output, show
 from gatewright_cli.kube import Kube, Object, path
 from gatewright_cli.output import (
     PLAIN,
@@ -19,7 +20,6 @@ from gatewright_cli.output import (
     ago,
     clean,
     fold,
-    print_json,
     print_lines,
     shorten,
     table,
@@ -56,10 +56,10 @@ class Case:
         ]
 
 
-def run(kube: Kube, name: str, *, json: bool) -> Exit:
+def run(kube: Kube, name: str, *, output: Output) -> Exit:
     case = read(kube, name)
-    if json:
-        print_json(as_json(case))
+    if output.for_programs:
+        show(as_json(case), output)
     else:
         print_lines(render(case, datetime.now(UTC), Style.of(sys.stdout), kube.flags.repeated))
     return Exit.OK
