@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from gatewright_cli.errors import Exit, GateError, UsageError
 from gatewright_cli.flags import KubeFlags, take
+from gatewright_cli.formats import Output
 from gatewright_cli.parser import gate_parser, gatewright_parser
 
 
@@ -65,7 +66,7 @@ def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
         case "review":
             from gatewright_cli import review
 
-            return review.run(kube, _name(args.rollout), json=_json(args))
+            return review.run(kube, _name(args.rollout), output=_output(args))
         case verb:
             from gatewright_cli import decide, durations
 
@@ -133,6 +134,10 @@ def _name(text: str | None) -> str:
     if text is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", name):
         raise UsageError(f"{name!r} is no name of a Rollout.", then="kubectl get rollouts.gatewright.dev")
     return name
+
+
+def _output(args: argparse.Namespace) -> Output:
+    return Output(args.output or "")
 
 
 def _json(args: argparse.Namespace) -> bool:
