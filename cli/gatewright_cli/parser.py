@@ -7,6 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from gatewright_cli.errors import UsageError
+from gatewright_cli.formats import DATA, HELP, Output
 
 EXIT_CODES = """\
 exit codes:
@@ -43,6 +44,7 @@ def gate_parser() -> Parser:
         "--wait returns when there is a verdict on the release that the workload carries at the time of the\n"
         "call, and never answers about the one before. 0 means that it is through its bake and stable; a\n"
         "HOLD returns at once, with 8.",
+        formats=(*DATA, Output.WIDE, Output.NAME),
         example="kubectl gate status checkout -n shop --wait --timeout 30m",
     )
     status.add_argument("rollout", metavar="ROLLOUT")
@@ -64,6 +66,7 @@ def gate_parser() -> Parser:
         "holds",
         "what waits for a person",
         "What is held, the longest first, and whether you may approve it.",
+        formats=(*DATA, Output.NAME),
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
@@ -165,7 +168,7 @@ def _command(
     short: str,
     long: str,
     example: str = "",
-    formats: tuple[str, ...] = ("json",),
+    formats: tuple[str, ...] = DATA,
 ) -> Parser:
     epilog = "\n\n".join(
         part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, EXIT_CODES) if part
@@ -177,7 +180,8 @@ def _command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-o", "--output", choices=formats, help="print JSON for programs")
+    told = "; ".join(f"{each}: {HELP[Output(each)]}" for each in formats if each in HELP)
+    parser.add_argument("-o", "--output", choices=[str(each) for each in formats], help=told)
     return parser
 
 
@@ -188,6 +192,7 @@ def _decision(commands: "_Commands", name: str, short: str, long: str, example: 
         short,
         long,
         example or f"kubectl gate {name} checkout -n shop --reason 'see the error log'",
+        formats=(*DATA, Output.NAME),
     )
     parser.add_argument("rollout", metavar="ROLLOUT")
     parser.add_argument("--reason", metavar="TEXT", required=True, help="why; the ledger keeps it")
@@ -209,7 +214,7 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
         ("verify", "walk the hash chain from the first entry; exit code 1 says that it is broken"),
         ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
-        formats = ("json", "jsonl") if name == "show" else ("json",)
+        formats = (*DATA, Output.JSONL) if name == "show" else DATA
         parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
         what = "which of the ledgers in the file" if offline else "not needed with --file"
         parser.add_argument("rollout", metavar="ROLLOUT", nargs="?", help=what)
@@ -261,7 +266,7 @@ def _evidence(actions: "_Commands") -> None:
             "    --image registry.example/checkout@sha256:… --world model=answers-2026-03"
             if pushing
             else "gatewright evidence import results.json --suite faithfulness",
-            formats=("json", "summary"),
+            formats=(*DATA, "summary"),
         )
         parser.add_argument("file", metavar="FILE", help="the result file, - for stdin")
         parser.add_argument("--suite", metavar="NAME", required=True, help="the suite that contracts ask for")
