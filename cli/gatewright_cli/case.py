@@ -262,8 +262,9 @@ def starter(case: Case) -> str:
         named = shorten(str(case.hold.get("initiator") or ""), 40)
         seen = f" ({named} wrote it, for somebody)" if named else ""
         return f"{who}: no person was seen to write this template, so it could be anybody's{seen}"
-    same = ", who wrote the contract last as well: look at the thresholds" if case.same_hand else ""
-    return f"{shorten(who, 40)}, proven by the API server{same}"
+    if case.same_hand:
+        return f"{shorten(who, 34)}, proven; the same person wrote the contract last"
+    return f"{shorten(who, 40)}, proven by the API server"
 
 
 def _change(case: Case) -> str:
