@@ -118,6 +118,11 @@ def _gatewright(argv: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return Exit.USAGE
+    if args.command == "server":
+        from gatewright_cli.server import run as server
+
+        named = (args.kubeconfig, args.listen, args.tls_cert, args.tls_key, tuple(args.namespace))
+        return server.run(server.Options(*named))
     if args.command == "backtest":
         from gatewright_cli import backtest, parser_offline
 

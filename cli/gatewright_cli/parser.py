@@ -154,7 +154,9 @@ def gatewright_parser() -> Parser:
         "operator", help="run the operator (its own options: gatewright operator --help)", add_help=False
     )
     from gatewright_cli import parser_offline
+    from gatewright_cli.server import arguments
 
+    arguments.add_server(commands)
     parser_offline.add_backtest(commands)
     parser_offline.add_plan(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
