@@ -6,6 +6,7 @@ from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Emit, Plan
 from gatewright_operator.plan.budget import attempts
 from gatewright_operator.plan.hold_clock import resolved
+from gatewright_operator.plan.refusals import decision_rules
 from gatewright_operator.plan.snapshot import Snapshot
 
 _OF_TRAFFIC = (Reason.FEASIBLE, Reason.TRAFFIC_TOO_LOW, Reason.RATE_UNKNOWN)
@@ -56,6 +57,7 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
         ("Held", status.hold is not None, _hold_reason(status), _hold_message(status)),
         _contract(s),
         ("Guarded", s.guarded and deployment is not None and deployment.gated, *_guard(s)),
+        ("WaiversUnavailable", bool(s.waivers_unavailable), *_waivers(s)),
         _feasible(s),
     ]
     before = {c.type: c for c in s.rollout.status.conditions}
@@ -70,6 +72,7 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
             "observed_revision": deployment.revision if deployment else status.observed_revision,
             "attempts": attempts(s),
             "escalation": resolved(s.rollout.status, status, said),
+            "decisions": decision_rules(s),
             "guard": "Admission",
         }
     )
@@ -106,6 +109,18 @@ def _guard(s: Snapshot) -> tuple[Reason, str]:
     if s.guarded:
         return Reason.GUARDED, "New templates are held by the API server (guard Admission)."
     return Reason.GUARD_MISSING, "The admission policies are missing or altered; install the chart again."
+
+
+def _waivers(s: Snapshot) -> tuple[Reason, str]:
+    if not s.waivers_unavailable:
+        return (
+            Reason.WAIVERS_AVAILABLE,
+            "The API server proves who decides: the policies stand as the chart ships them.",
+        )
+    return (
+        Reason.WAIVERS_UNAVAILABLE,
+        f"Approvals and Overrides are refused: {s.waivers_unavailable}. Install the chart again.",
+    )
 
 
 def _feasible(s: Snapshot) -> tuple[str, bool | None, Reason, str]:
