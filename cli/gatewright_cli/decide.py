@@ -1,4 +1,4 @@
-"""`approve`, `reject`, `request-changes`, `abort`, `retry`, `more-samples`: a person's word, as an object of its own."""
+"""`approve`, `reject`, `request-changes`, `abort`, `retry`, `more-samples`, `escalate`: a person's word, as an object of its own."""
 
 import sys
 import time
