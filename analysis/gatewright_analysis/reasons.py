@@ -137,6 +137,8 @@ class Reason(StrEnum):
     """A pause step is waiting for its time."""
     HELD = "Held"
     """A person has to decide."""
+    ESCALATED = "Escalated"
+    """Nobody decided a hold in time, or a person called the next one."""
     HOLD_TIMED_OUT = "HoldTimedOut"
     """Nobody decided in time, and a breach was proven."""
     APPROVED = "Approved"

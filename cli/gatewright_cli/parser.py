@@ -132,6 +132,14 @@ def gate_parser() -> Parser:
         "samples that they have had. Two times at most for one artifact. Needs the verb `operate` on the Rollout.",
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
+    _decision(
+        commands,
+        "escalate",
+        "call the next person to a held change now",
+        "Writes a GateOrder: what is held is escalated at once, as it would be when hold.escalateAfter is over.\n"
+        "It stays held. Once for each hold. Needs the verb `operate` on the Rollout.",
+        example="kubectl gate escalate checkout -n shop --reason 'I cannot judge these errors'",
+    )
 
     from gatewright_cli import parser_verbs
 

@@ -167,6 +167,7 @@ ORDERS: list[tuple[str, str, dict[str, Any], str]] = [
     ("abort a bake", "abort", {"phase": "Baking", "observedRevision": CANARY}, CANARY),
     ("retry what was refused", "retry", {"phase": "RolledBack", "rejected": REJECTED}, OTHER),
     ("retry what is held", "retry", {"phase": "Held", "canary": canary(), "rejected": REJECTED}, CANARY),
+    ("escalate what is held", "escalate", {"phase": "Held", "canary": canary()}, CANARY),
 ]
 
 

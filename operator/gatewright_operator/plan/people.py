@@ -99,7 +99,10 @@ def _word(waiting: Authorised) -> Reason:
             ReviewDecision.REJECT: Reason.REJECTED,
         }[waiting.review.spec.decision]
     assert waiting.order is not None
-    return Reason.ABORTED if waiting.order.spec.order is OrderKind.ABORT else Reason.RETRIED
+    return {
+        OrderKind.ABORT: Reason.ABORTED,
+        OrderKind.ESCALATE: Reason.ESCALATED,
+    }.get(waiting.order.spec.order, Reason.RETRIED)
 
 
 def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
@@ -122,6 +125,8 @@ def _refusal_of_order(
     d: Draft, order: GateOrder, kinds: tuple[OrderKind, ...], revision: str | None
 ) -> tuple[Reason, str] | None:
     spec = order.spec
+    if spec.order is OrderKind.ESCALATE and spec.order not in kinds:
+        return Reason.NOT_HELD, f"Nothing is held, so there is nothing to escalate; it is {d.status.phase}."
     if spec.order not in kinds:
         reason = Reason.NOTHING_TO_ABORT if spec.order is OrderKind.ABORT else Reason.NOTHING_TO_RETRY
         return reason, f"{spec.order} means nothing while the rollout is {d.status.phase}."
