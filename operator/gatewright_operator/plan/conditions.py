@@ -1,11 +1,12 @@
 """Conditions, as kstatus reads them: running and held = Reconciling; rolled back or unable = Stalled; stable as desired = Ready."""
 
-from gatewright_analysis.kinds.base import Condition
-from gatewright_analysis.kinds.rollout import Phase, RolloutStatus
+from gatewright_analysis.kinds.base import Condition, format_time
+from gatewright_analysis.kinds.rollout import OverrideStatus, Phase, RolloutStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.budget import attempts
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.standing import override_status, paused_status
 
 _OF_TRAFFIC = (Reason.FEASIBLE, Reason.TRAFFIC_TOO_LOW, Reason.RATE_UNKNOWN)
 _UNDER_WAY = {
@@ -57,6 +58,9 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
         ("Guarded", s.guarded and deployment is not None and deployment.gated, *_guard(s)),
         _feasible(s),
     ]
+    override = override_status(s, status)
+    if override is not None:
+        wanted.append(("Overridden", True, Reason.OVERRIDDEN, _overridden(override)))
     before = {c.type: c for c in s.rollout.status.conditions}
     conditions = tuple(_condition(s, before.get(w[0]), *w) for w in wanted)
     observed = status.observed_workload_generation
@@ -67,8 +71,18 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
             "observed_workload_generation": deployment.generation if deployment else observed,
             "observed_revision": deployment.revision if deployment else status.observed_revision,
             "attempts": attempts(s),
+            "paused": paused_status(s, status),
+            "override": override,
             "guard": "Admission",
         }
+    )
+
+
+def _overridden(override: OverrideStatus) -> str:
+    where = "promotes it" if override.to == "Promote" else f"sends it on to step {override.to}"
+    let_be = f" Breaches do not roll back before {format_time(override.expires_at)}."
+    return (
+        f"An Override of {override.by} {where}: {override.reason}{let_be if override.ignore_breach else ''}"
     )
 
 

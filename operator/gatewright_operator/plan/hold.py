@@ -9,6 +9,7 @@ from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.bake import bake_interrupted, complete
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.holding import hold_without_verdict
+from gatewright_operator.plan.overriding import STANDING, obey
 from gatewright_operator.plan.people import Heard, hear
 from gatewright_operator.plan.progress import interrupted, next_step
 from gatewright_operator.plan.restore import begin_restore
@@ -27,7 +28,7 @@ def held(s: Snapshot) -> Plan:
         # Other evidence to decide about: whoever approved what was seen before has not approved this.
         hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted, breach=hold.breach)
         return d.again()
-    orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT)
+    orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT, *STANDING)
     heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)
     if heard is not None:
         return _obey(d, hold, heard)
@@ -55,6 +56,8 @@ def _obey(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
                     d, hold, heard, Reason.REJECTED, f"{person} rejected {d.canary.revision}: {why}"
                 )
     assert heard.order is not None
+    if heard.order.spec.order in STANDING:
+        return obey(d, heard)
     if heard.order.spec.order is OrderKind.ABORT:
         return _turn_back(d, hold, heard, Reason.ABORTED, f"{person} aborted {d.canary.revision}: {why}")
     if heard.order.spec.order is OrderKind.MORE_SAMPLES:

@@ -12,9 +12,11 @@ from gatewright_analysis.kinds.review import (
     ReviewDecision,
 )
 from gatewright_analysis.kinds.rollout import HoldStatus
+from gatewright_analysis.names import VERB_APPROVE, VERB_OPERATE, VERB_OVERRIDE
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Answer, Entry
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.refusals import not_now, of_standing_order
 from gatewright_operator.plan.snapshot import Authorised
 
 
@@ -99,7 +101,13 @@ def _word(waiting: Authorised) -> Reason:
             ReviewDecision.REJECT: Reason.REJECTED,
         }[waiting.review.spec.decision]
     assert waiting.order is not None
-    return Reason.ABORTED if waiting.order.spec.order is OrderKind.ABORT else Reason.RETRIED
+    words = {
+        OrderKind.ABORT: Reason.ABORTED,
+        OrderKind.PAUSE: Reason.PAUSED,
+        OrderKind.RESUME: Reason.RESUMED,
+        OrderKind.OVERRIDE: Reason.OVERRIDDEN,
+    }
+    return words.get(waiting.order.spec.order, Reason.RETRIED)
 
 
 def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
@@ -156,19 +164,25 @@ def _too_long(d: Draft, review: GateReview) -> tuple[Reason, str] | None:
     )
 
 
+def _verb(waiting: Authorised) -> str:
+    """The right that its author needs."""
+    if waiting.order is None:
+        return VERB_APPROVE
+    return VERB_OVERRIDE if waiting.order.spec.order is OrderKind.OVERRIDE else VERB_OPERATE
+
+
 def _refusal_of_order(
     d: Draft, order: GateOrder, kinds: tuple[OrderKind, ...], revision: str | None
 ) -> tuple[Reason, str] | None:
     spec = order.spec
     if spec.order not in kinds:
-        reason = Reason.NOTHING_TO_ABORT if spec.order is OrderKind.ABORT else Reason.NOTHING_TO_RETRY
-        return reason, f"{spec.order} means nothing while the rollout is {d.status.phase}."
+        return not_now(d, spec.order)
     if revision is not None and spec.revision != revision:
         return (
             Reason.WRONG_REVISION,
             f"The order is for revision {spec.revision}; the one at hand is {revision}.",
         )
-    return None
+    return of_standing_order(d, order)
 
 
 def hear(
@@ -189,7 +203,7 @@ def hear(
         if obj.spec.rollout_uid != d.s.rollout.metadata.uid:
             refusal = (Reason.WRONG_ROLLOUT, "It names another Rollout of the same name.")
         elif not waiting.allowed:
-            verb = "approve" if waiting.review is not None else "operate"
+            verb = _verb(waiting)
             refusal = (
                 Reason.NOT_ALLOWED,
                 f"Its author lacks the verb {verb} on rollouts.gatewright.dev/{obj.spec.rollout}.",
