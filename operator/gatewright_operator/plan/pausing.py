@@ -9,8 +9,8 @@ from gatewright_analysis.reasons import Reason
 from gatewright_analysis.waiver import waiver_in_force
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.order_refusals import command
 from gatewright_operator.plan.people import Heard
-from gatewright_operator.plan.refusals import command
 from gatewright_operator.plan.standing import pause_in_force
 
 

@@ -16,7 +16,7 @@ from gatewright_analysis.names import VERB_APPROVE, VERB_OPERATE, VERB_OVERRIDE
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Answer, Entry
 from gatewright_operator.plan.draft import Draft
-from gatewright_operator.plan.refusals import not_now, of_standing_order
+from gatewright_operator.plan.order_refusals import not_now, of_standing_order
 from gatewright_operator.plan.snapshot import Authorised
 
 
