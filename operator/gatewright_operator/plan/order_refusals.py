@@ -1,18 +1,12 @@
 """Why an order can't be obeyed in this state, in a sentence that says what to do instead."""
 
-from datetime import timedelta
-
 from gatewright_analysis.kinds.base import format_time
 from gatewright_analysis.kinds.review import GateOrder, OrderKind
 from gatewright_analysis.kinds.rollout import Phase
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.waiver import waiver_in_force
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.refusals import Refusal, of_override
 from gatewright_operator.plan.standing import pause_in_force
-
-Refusal = tuple[Reason, str]
-
-LONGEST_OVERRIDE = timedelta(hours=1)
 
 
 def not_now(d: Draft, kind: OrderKind) -> Refusal:
@@ -78,28 +72,16 @@ def _of_pause(d: Draft) -> Refusal | None:
 def _of_override(d: Draft, order: GateOrder) -> Refusal | None:
     """What the admission policies checked, once more; and whether there is anything ahead that it could pass over."""
     spec = order.spec
-    # Policies that stand do not help where the ones that say who ordered this were weakened.
-    altered = str(getattr(d.s, "waivers_unavailable", ""))
-    if altered or not d.s.guarded:
-        return (
-            Reason.GUARD_MISSING,
-            f"The admission policies that prove who ordered this are missing or altered{f' ({altered})' if altered else ''}; install the chart again, then order again.",
-        )
+    if spec.override is None:
+        return Reason.EXPIRED, "An Override needs override.to."
+    # One that stands in the ledger was in force when it was entered; a crash came before its effect.
+    if not _recorded_here(d, order) and (refusal := of_override(d, order)) is not None:
+        return refusal
     if d.s.ledger_broken:
         return (
             Reason.LEDGER_BROKEN,
             "The ledger cannot be relied on, so no Override can be recorded in it. In an emergency un-pause the Deployment by kubectl (docs/how-to/emergency.md).",
         )
-    created, ends = order.metadata.creation_timestamp, spec.expires_at
-    if spec.override is None or ends is None or created is None:
-        return Reason.EXPIRED, "An Override needs override.to and expiresAt."
-    if ends - created > LONGEST_OVERRIDE:
-        return (
-            Reason.WAIVER_TOO_LONG,
-            f"An Override lasts an hour at most; this one would end at {format_time(ends)}. Order again with a nearer end.",
-        )
-    if not waiver_in_force(created, ends, d.now) and not _recorded_here(d, order):
-        return Reason.EXPIRED, f"The Override ended at {format_time(ends)}, before it was heard."
     return None if spec.override.to == "Promote" else _of_skip(d, int(spec.override.to))
 
 

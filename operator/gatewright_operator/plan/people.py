@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import (
     DecisionStatus,
     GateOrder,
@@ -12,8 +11,8 @@ from gatewright_analysis.kinds.review import (
     ReviewDecision,
 )
 from gatewright_analysis.kinds.rollout import HoldStatus
-from gatewright_analysis.names import VERB_APPROVE, VERB_OPERATE, VERB_OVERRIDE
 from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan import refusals
 from gatewright_operator.plan.actions import Answer, Entry
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.order_refusals import not_now, of_standing_order
@@ -122,53 +121,11 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
     if (spec.run, spec.step, spec.evidence_digest) != (hold.run, hold.step, hold.evidence_digest):
         return (
             Reason.NOT_HELD,
-            f"What is held now is run {hold.run}; look at it with: kubectl gate review {spec.rollout}",
+            f"What is held now is run {hold.run} at step {hold.step}. Look at it with: kubectl gate review {spec.rollout}",
         )
-    return _refusal_of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
-
-
-def _refusal_of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> tuple[Reason, str] | None:
-    """What the admission policies checked, once more: they may have been away when it was written, or be away now."""
-    spec = review.spec
-    if not d.s.guarded:
-        return (
-            Reason.GUARD_MISSING,
-            "The admission policies that prove who a reviewer is are missing or altered; install the chart again, then approve again.",
-        )
-    if hold.initiator and spec.reviewer == hold.initiator:
-        return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
-    if spec.expires_at is None:
-        return Reason.EXPIRED, "An approval needs expiresAt."
-    if spec.expires_at <= d.now:
-        return (
-            Reason.EXPIRED,
-            f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
-        )
-    return _too_long(d, review)
-
-
-def _too_long(d: Draft, review: GateReview) -> tuple[Reason, str] | None:
-    """A waiver beyond the contract's `hold.maxWaiver`, counted from the review's own creation."""
-    created, ends = review.metadata.creation_timestamp, review.spec.expires_at
-    if d.s.pinned is None or created is None or ends is None:
-        return (
-            Reason.WAIVER_TOO_LONG,
-            "The contract's hold.maxWaiver cannot be read, so no waiver can be granted.",
-        )
-    longest = d.s.pinned.spec.hold.max_waiver
-    if ends - created <= longest:
-        return None
-    return (
-        Reason.WAIVER_TOO_LONG,
-        f"The contract allows waivers of {format_duration(longest)}; this one would end at {ends.isoformat()}. Approve again with a nearer end.",
-    )
-
-
-def _verb(waiting: Authorised) -> str:
-    """The right that its author needs."""
-    if waiting.order is None:
-        return VERB_APPROVE
-    return VERB_OVERRIDE if waiting.order.spec.order is OrderKind.OVERRIDE else VERB_OPERATE
+    if (refusal := refusals.of_account(d, spec.rollout, spec.reviewer)) is not None:
+        return refusal
+    return refusals.of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
 
 
 def _refusal_of_order(
@@ -182,6 +139,8 @@ def _refusal_of_order(
             Reason.WRONG_REVISION,
             f"The order is for revision {spec.revision}; the one at hand is {revision}.",
         )
+    if (refusal := refusals.of_account(d, spec.rollout, spec.ordered_by)) is not None:
+        return refusal
     return of_standing_order(d, order)
 
 
@@ -203,7 +162,8 @@ def hear(
         if obj.spec.rollout_uid != d.s.rollout.metadata.uid:
             refusal = (Reason.WRONG_ROLLOUT, "It names another Rollout of the same name.")
         elif not waiting.allowed:
-            verb = _verb(waiting)
+            overrides = waiting.order is not None and waiting.order.spec.order is OrderKind.OVERRIDE
+            verb = "approve" if waiting.review is not None else "override" if overrides else "operate"
             refusal = (
                 Reason.NOT_ALLOWED,
                 f"Its author lacks the verb {verb} on rollouts.gatewright.dev/{obj.spec.rollout}.",
