@@ -112,10 +112,21 @@ class Kube:
 
     def may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> list[bool | None]:
         """May I `verb` these Rollouts, given as (namespace, name)? None where the API server did not say."""
-        answers = self._several(
-            [(["create", "--raw", _ACCESS_REVIEW, "-f", "-"], _access(verb, *each)) for each in rollouts]
+        return self.me_and_may(verb, rollouts)[1]
+
+    def me_and_may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> tuple[str, list[bool | None]]:
+        """The caller's name (empty where the API server did not say) and whether they may, asked at once."""
+        me, *answers = self._several(
+            [
+                (["auth", "whoami", "-o", "json"], None),
+                *(
+                    (["create", "--raw", _ACCESS_REVIEW, "-f", "-"], _access(verb, *each))
+                    for each in rollouts
+                ),
+            ]
         )
-        return [
+        info = {} if isinstance(me, GateError) else me.get("status", {}).get("userInfo", {})
+        return str(info.get("username", "")), [
             None if isinstance(answer, GateError) else bool(answer.get("status", {}).get("allowed"))
             for answer in answers
         ]
