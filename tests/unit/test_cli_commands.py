@@ -338,10 +338,27 @@ def test_kubectl_that_is_not_there_is_said(
     assert "export KUBECTL=" in err
 
 
-COMMANDS = ["explain", "history", "can-i", "lint", "more-samples", "status", "holds", "review", "approve", "reject", "request-changes", "abort", "retry", "ledger"]
+COMMANDS = [
+    "explain",
+    "history",
+    "can-i",
+    "lint",
+    "more-samples",
+    "status",
+    "holds",
+    "review",
+    "approve",
+    "reject",
+    "request-changes",
+    "abort",
+    "retry",
+    "ledger",
+]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "ledger show", "ledger verify", "ledger export", "ledger replay"])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "ledger show", "ledger verify", "ledger export", "ledger replay"]
+)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         kubectl_gate([*command.split(), "--help"])
