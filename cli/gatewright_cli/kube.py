@@ -141,6 +141,14 @@ class Kube:
         info = {} if isinstance(me, GateError) else me.get("status", {}).get("userInfo", {})
         return str(info.get("username", "")), [_allowed(answer) for answer in answers]
 
+    def names(self, argv: list[str]) -> list[str]:
+        """What kubectl lists with `-o name`, without the kind."""
+        process, _ = self._start([*argv, "-o", "name"], None)
+        out, err = process.communicate()
+        if process.returncode != 0:
+            raise explain(err)
+        return [line.rpartition("/")[2] for line in out.split()]
+
     def _named(self, kind: str, name: str | None) -> list[str]:
         namespace = [] if self.flags.namespace is None else [f"--namespace={self.flags.namespace}"]
         return [
