@@ -160,13 +160,13 @@ def cloud_event(
         type_ = f"dev.cdeventsx.gatewright-{about}.{word}.0.1.0"
         data = {
             "context": {
-                "version": CDEVENTS_VERSION,
+                "specversion": CDEVENTS_VERSION,
                 "id": notice.key,
                 "source": source,
                 "type": type_,
                 "timestamp": format_time(notice.at),
             },
-            "subject": {"id": subject, "source": source, "type": f"gatewright-{about}", "content": data},
+            "subject": {"id": subject, "source": source, "content": data},
         }
     return {
         "specversion": "1.0",
