@@ -24,6 +24,7 @@ from gatewright_operator.orphans import release_orphans
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.conditions import finished
 from gatewright_operator.plan.core import plan
+from gatewright_operator.plan.reach import waivers_active
 from gatewright_operator.plan.snapshot import Snapshot
 from gatewright_operator.posting import Recorder
 from gatewright_operator.queue import WorkQueue
@@ -91,7 +92,8 @@ class Reconciler:
                 self._ledger.forget(key.namespace, key.name)
                 if self._forecasts is not None:
                     self._forecasts.forget(key.namespace, key.name)
-                self._metrics.held_since.remove(namespace=key.namespace, rollout=key.name)
+                for gauge in (self._metrics.held_since, self._metrics.waivers_active):
+                    gauge.remove(namespace=key.namespace, rollout=key.name)
                 await release_orphans(self._api, self._cache, self._recorder, key.namespace)
                 return None
             try:
@@ -148,7 +150,7 @@ class Reconciler:
                     "did": status.message,
                 },
             )
-        self._measure(world, status)
+        self._measure(world, snapshot, status)
 
     async def _report_ledger(self, world: World, snapshot: Snapshot, error: ApiError) -> None:
         """What stops a promotion must be seen where people look, even when it is the API server's own trouble."""
@@ -164,7 +166,7 @@ class Reconciler:
         except ApiError:
             log.warning("the status cannot be written either", extra={"rollout": world.name})
 
-    def _measure(self, world: World, status: RolloutStatus | None) -> None:
+    def _measure(self, world: World, snapshot: Snapshot, status: RolloutStatus | None) -> None:
         names = {"namespace": world.namespace, "rollout": world.name}
         if status is None:
             return
@@ -172,6 +174,7 @@ class Reconciler:
             self._metrics.held_since.remove(**names)
         else:
             self._metrics.held_since.set(status.hold.since.timestamp(), **names)
+        self._metrics.waivers_active.set(len(waivers_active(snapshot)), **names)
         self._metrics.ledger_sequence.set(self._ledger.head(world.namespace, world.name).sequence, **names)
 
     async def _run(self, key: Key) -> float | None:

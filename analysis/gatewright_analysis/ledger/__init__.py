@@ -44,8 +44,9 @@ from gatewright_analysis.ledger.entry import (
     UnboundVerdict,
 )
 from gatewright_analysis.ledger.lineage import Lineage
-from gatewright_analysis.ledger.memory import LedgerMemory, OpenRollout, Rejection, Waiver, fold
+from gatewright_analysis.ledger.memory import LedgerMemory, OpenRollout, Rejection, fold
 from gatewright_analysis.ledger.verify import Break, Head, VerifyResult, verify
+from gatewright_analysis.ledger.waivers import Grant, Waiver, granted, grants, people
 
 __all__ = [
     "GENESIS",
@@ -65,6 +66,7 @@ __all__ = [
     "EntryKind",
     "EntryTooLarge",
     "FamilyKey",
+    "Grant",
     "Head",
     "Ledger",
     "LedgerBroken",
@@ -89,6 +91,9 @@ __all__ = [
     "draw_key",
     "evidence_digest",
     "fold",
+    "granted",
+    "grants",
+    "people",
     "segment_index",
     "segment_name",
     "verify",

@@ -13,6 +13,7 @@ from gatewright_operator.plan.people import answer_late_ones, hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.runspec import bake_spec, bound, run_name
 from gatewright_operator.plan.snapshot import Problem, Snapshot
+from gatewright_operator.plan.widening import late_breach, late_breach_entry
 
 
 def begin_bake(d: Draft) -> Plan:
@@ -72,6 +73,10 @@ def bake_interrupted(d: Draft) -> Plan | None:
     if deployment.revision != d.stable.revision:
         return complete(d, f"A new template ends the bake of {d.stable.revision}.")
     breach = run.status.breach if run is not None and bound(d, run) else None
+    if breach is None and (late := late_breach(d)) is not None:
+        d.set(verdict=summary(late))
+        d.record(late_breach_entry(d, late), required=False)
+        return begin_restore(d, Reason(late.reason), late.message)
     if breach is None:
         return None
     d.set(verdict=summary(breach))

@@ -13,7 +13,9 @@ from gatewright_analysis.kinds.review import (
 )
 from gatewright_analysis.kinds.rollout import HoldStatus
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.waiver import waiver_in_force
 from gatewright_operator.plan.actions import Answer, Entry
+from gatewright_operator.plan.approvals import overtaken, refusal_of_evidence, refusal_of_scope
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.snapshot import Authorised
 
@@ -111,12 +113,11 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
             Reason.WRONG_REVISION,
             f"What is held now is revision {d.canary.revision}, not {spec.revision}.",
         )
-    if (spec.run, spec.step, spec.evidence_digest) != (hold.run, hold.step, hold.evidence_digest):
-        return (
-            Reason.NOT_HELD,
-            f"What is held now is run {hold.run}; look at it with: kubectl gate review {spec.rollout}",
-        )
-    return _refusal_of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
+    if (refusal := refusal_of_evidence(d, spec, hold)) is not None:
+        return refusal
+    if spec.decision is not ReviewDecision.APPROVE:
+        return None
+    return refusal_of_scope(d, spec, hold) or _refusal_of_waiver(d, review, hold)
 
 
 def _refusal_of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> tuple[Reason, str] | None:
@@ -131,7 +132,7 @@ def _refusal_of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> tuple[
         return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
     if spec.expires_at is None:
         return Reason.EXPIRED, "An approval needs expiresAt."
-    if spec.expires_at <= d.now:
+    if not waiver_in_force(review.metadata.creation_timestamp or d.now, spec.expires_at, d.now):
         return (
             Reason.EXPIRED,
             f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
@@ -201,7 +202,8 @@ def hear(
             refusal = _refusal_of_order(d, waiting.order, orders, revision)
         if refusal is None:
             return Heard(waiting.review, waiting.order)
-        if _recorded(d, waiting) and not _still_asked(waiting, hold):
+        void = waiting.review is not None and overtaken(waiting.review.spec, hold)
+        if _recorded(d, waiting) and not _still_asked(waiting, hold) and not void:
             _answer(
                 d,
                 waiting,

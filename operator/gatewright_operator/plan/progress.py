@@ -10,21 +10,25 @@ from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import Decision, Verdict
 from gatewright_operator.plan.actions import CreateCanary, CreateRun, Entry, Plan, ScaleCanary, SetRoute
+from gatewright_operator.plan.approvals import lapsed
 from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.contest import contested
 from gatewright_operator.plan.draft import Draft, summary
+from gatewright_operator.plan.duties import unseparated
 from gatewright_operator.plan.fingerprints import never_known, unpinned
-from gatewright_operator.plan.holding import hold, hold_without_verdict
+from gatewright_operator.plan.holding import hold, hold_for_lapsed, hold_without_verdict
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.promote import promote
+from gatewright_operator.plan.reach import approved_just_now
 from gatewright_operator.plan.runspec import bound, gate_spec, run_name
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.widening import late_breach, late_breach_entry
 from gatewright_operator.workload import canary_size, canary_size_by_ratio
 
 
 def progressing(s: Snapshot) -> Plan:
     d = Draft(s)
-    return interrupted(d) or _step(d)
+    return interrupted(d) or unseparated(d) or _step(d)
 
 
 def paused(s: Snapshot) -> Plan:
@@ -73,6 +77,10 @@ def interrupted(d: Draft) -> Plan | None:
         d.set(verdict=summary(breach))
         d.record(_verdict_entry(d, breach, _breach_kind(d)), required=False)
         d.go_back(Reason(breach.reason), breach.message, then=AfterBack.ROLLED_BACK, cause=breach.run_id)
+    elif (late := late_breach(d)) is not None:
+        d.set(verdict=summary(late))
+        d.record(late_breach_entry(d, late), required=False)
+        d.go_back(Reason(late.reason), late.message, then=AfterBack.ROLLED_BACK)
     elif (heard := hear_abort(d)) is not None:
         return heard
     elif not deployment.paused and not deployment.in_flight:
@@ -303,6 +311,8 @@ def _pods_check_rolls_back(d: Draft) -> bool:
 def _gate(d: Draft, gate: Gate) -> Plan:
     name = run_name(d)
     run = d.s.runs.get(name)
+    if run is None and approved_just_now(d):
+        return d.again()
     if run is None:
         waits = unpinned(
             d, late=lambda problem: hold_without_verdict(d, problem.reason, never_known(d, problem))
@@ -327,6 +337,8 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     d.set(verdict=summary(verdict))
     entry = _verdict_entry(d, verdict)
     match verdict.decision:
+        case Decision.PROMOTE if not d.known(entry) and (ended := lapsed(d, name)):
+            return hold_for_lapsed(d, run, verdict, ended)
         case Decision.PROMOTE if d.s.fingerprints.drifted:
             d.record(entry)
             return hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted)

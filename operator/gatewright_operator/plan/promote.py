@@ -5,16 +5,18 @@ from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import AfterBack, Phase, WeightStatus
 from gatewright_analysis.names import IN_FLIGHT, PINNED
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.verdict import Verdict
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetSelector
 from gatewright_operator.plan.adopt import as_stable, serving
 from gatewright_operator.plan.back import canary_gone, rolling_back, route_to_rest, unobeyed_seconds
 from gatewright_operator.plan.bake import begin_bake
-from gatewright_operator.plan.draft import PROPAGATION, PROPAGATION_TO_THE_SECOND, Draft
+from gatewright_operator.plan.draft import PROPAGATION, PROPAGATION_TO_THE_SECOND, Draft, summary
 from gatewright_operator.plan.holding import hold_without_verdict
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.widening import late_breach, late_breach_entry
 from gatewright_operator.traffic.services import pinned_selector
 
 STALLED_SECONDS = 10.0
@@ -37,6 +39,8 @@ def promoting(s: Snapshot) -> Plan:
         return begin_restore(d, Reason.WORKLOAD_NOT_FOUND, "The Deployment is gone; clearing up.")
     if deployment.revision != d.canary.revision:
         return _another_template(d)
+    if (late := late_breach(d)) is not None:
+        return _breached_late(d, late)
     # What is un-paused and settled is through: a mark put on now would only have to come off again.
     if deployment.paused or not (deployment.in_flight or deployment.settled):
         if s.memory.open is None or not s.memory.open.promoted:
@@ -63,7 +67,7 @@ def promoting(s: Snapshot) -> Plan:
 
 def _another_template(d: Draft) -> Plan:
     """The Deployment carries a template that nobody judged: it is never un-paused. What serves says how far we had come."""
-    s, deployment, originals = d.s, d.s.deployment, d.status.originals
+    s, deployment = d.s, d.s.deployment
     assert deployment is not None
     found = serving(s.replica_sets or (), deployment)
     if found is not None and found.revision == d.canary.revision:
@@ -74,11 +78,7 @@ def _another_template(d: Draft) -> Plan:
             Reason.HALF_ROLLED,
             f"{deployment.revision} came in the middle of the rolling update of {d.canary.revision}.",
         )
-    if d.spec.traffic.gateway_api is not None and originals is not None:
-        # The pin may be off already, and the canary's pods must not stand behind the stable Service.
-        pinned = pinned_selector(originals.stable_selector, d.stable.pod_template_hash)
-        if s.stable_service is not None and s.stable_service.selector != pinned:
-            d.do(SetSelector("stable", pinned, d.mark("BACK")))
+    _pin_again(d)
     d.set(previous=None)
     d.go_back(
         Reason.SUPERSEDED,
@@ -86,6 +86,30 @@ def _another_template(d: Draft) -> Plan:
         then=AfterBack.START,
     )
     return rolling_back(s, d)
+
+
+def _breached_late(d: Draft, breach: Verdict) -> Plan:
+    """An approval let it go on while the breach was found. What was not un-paused yet never is."""
+    deployment = d.s.deployment
+    assert deployment is not None
+    d.set(verdict=summary(breach))
+    d.record(late_breach_entry(d, breach), required=False)
+    if not deployment.paused:
+        return begin_restore(d, Reason(breach.reason), breach.message)
+    _pin_again(d)
+    d.set(previous=None)
+    d.go_back(Reason(breach.reason), breach.message, then=AfterBack.ROLLED_BACK)
+    return rolling_back(d.s, d)
+
+
+def _pin_again(d: Draft) -> None:
+    """The pin may be off already, and the canary's pods must not stand behind the stable Service."""
+    service, originals = d.s.stable_service, d.status.originals
+    if d.spec.traffic.gateway_api is None or originals is None or service is None:
+        return
+    pinned = pinned_selector(originals.stable_selector, d.stable.pod_template_hash)
+    if service.selector != pinned:
+        d.do(SetSelector("stable", pinned, d.mark("BACK")))
 
 
 def _unpause(d: Draft) -> None:
