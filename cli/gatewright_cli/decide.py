@@ -10,8 +10,9 @@ from gatewright_analysis.names import API_VERSION
 from gatewright_analysis.waiver import waiver_in_force
 from gatewright_cli import durations
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound, Unreachable, UsageError
+from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, User, path
-from gatewright_cli.output import clean, fold, parse_time, print_json, print_lines, span
+from gatewright_cli.output import clean, fold, parse_time, print_lines, span
 from gatewright_cli.review import not_held
 from gatewright_cli.view import View, proven, step_word
 
@@ -33,7 +34,7 @@ class Word:
     expires: str | None = None
     yes: bool = False
     timeout: timedelta = timedelta(seconds=30)
-    json: bool = False
+    output: Output = Output.TEXT
 
 
 def run(kube: Kube, word: Word) -> Exit:
@@ -211,9 +212,11 @@ def _report(view: View, kind: str, answered: Object, word: Word, repeated: str) 
     name = answered["metadata"]["name"]
     look = f"kubectl gate status {view.name} -n {view.namespace}{repeated}"
     message = clean(status.get("message", ""))
-    if word.json:
+    if word.output.for_programs:
         answered.get("metadata", {}).pop("managedFields", None)
-        print_json(answered)
+        show(answered, word.output)
+    elif word.output is Output.NAME:
+        show_names(kind.removesuffix("s"), [name])
     elif status.get("outcome") == "Accepted":
         print_lines([*fold(f"Accepted: {message or 'the operator acts on it.'}", ""), f"See: {look}"])
     match status.get("outcome"):
@@ -221,11 +224,15 @@ def _report(view: View, kind: str, answered: Object, word: Word, repeated: str) 
             return Exit.OK
         case "Refused":
             reason = status.get("reason") or "without a reason"
-            raise NotAllowed(message or f"The operator refused it ({reason}).", then=look, reported=word.json)
+            raise NotAllowed(
+                message or f"The operator refused it ({reason}).",
+                then=look,
+                reported=word.output.for_programs,
+            )
         case _:
             raise GateError(
                 f"{kind}/{name} is recorded, but the operator has not answered within {span(word.timeout)}. "
                 "It acts on it when it runs again; is it running?",
                 then=f"kubectl get {kind}.gatewright.dev {name} -n {view.namespace}{repeated} -o yaml",
-                reported=word.json,
+                reported=word.output.for_programs,
             )

@@ -7,12 +7,12 @@ from typing import Any
 
 from gatewright_analysis.names import VERB_APPROVE
 from gatewright_cli.errors import Exit
+from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, path
 from gatewright_cli.output import (
     PLAIN,
     Style,
     parse_time,
-    print_json,
     print_lines,
     shorten,
     span,
@@ -24,12 +24,15 @@ from gatewright_cli.view import proven, step_word
 _MAY = {True: "yes", False: "no", None: "?"}
 
 
-def run(kube: Kube, *, everywhere: bool, json: bool) -> Exit:
+def run(kube: Kube, *, everywhere: bool, output: Output) -> Exit:
     rollouts = kube.list_all(path("rollouts", None)) if everywhere else kube.rollouts_here()
     held = held_of(rollouts)
+    if output is Output.NAME:
+        show_names("rollout", [each["metadata"]["name"] for each in held])
+        return Exit.OK
     may = kube.may(VERB_APPROVE, [(each["metadata"]["namespace"], each["metadata"]["name"]) for each in held])
-    if json:
-        print_json([entry(rollout, allowed) for rollout, allowed in zip(held, may, strict=True)])
+    if output.for_programs:
+        show([entry(rollout, allowed) for rollout, allowed in zip(held, may, strict=True)], output)
         return Exit.OK
     where = kube.flags.namespace
     scope = "anywhere" if everywhere else f"in {where}" if where else "in this namespace"

@@ -112,8 +112,17 @@ class Kube:
 
     def may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> list[bool | None]:
         """May I `verb` these Rollouts, given as (namespace, name)? None where the API server did not say."""
+        return self.allowed(
+            [
+                {"verb": verb, "group": GROUP, "resource": "rollouts", "namespace": namespace, "name": name}
+                for namespace, name in rollouts
+            ]
+        )
+
+    def allowed(self, asked: Iterable[Object]) -> list[bool | None]:
+        """What `kubectl auth can-i` asks, for each of these resourceAttributes; None where there was no answer."""
         answers = self._several(
-            [(["create", "--raw", _ACCESS_REVIEW, "-f", "-"], _access(verb, *each)) for each in rollouts]
+            [(["create", "--raw", _ACCESS_REVIEW, "-f", "-"], _access(each)) for each in asked]
         )
         return [
             None if isinstance(answer, GateError) else bool(answer.get("status", {}).get("allowed"))
@@ -164,15 +173,7 @@ class Kube:
 _ACCESS_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-def _access(verb: str, namespace: str, name: str) -> Object:
-    """What `kubectl auth can-i VERB rollouts.gatewright.dev/NAME` asks."""
-    attributes = {
-        "verb": verb,
-        "group": GROUP,
-        "resource": "rollouts",
-        "namespace": namespace,
-        "name": name,
-    }
+def _access(attributes: Object) -> Object:
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

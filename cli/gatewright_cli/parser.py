@@ -7,6 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from gatewright_cli.errors import UsageError
+from gatewright_cli.formats import DATA, EXPORTED, HELP, Output
 
 EXIT_CODES = """\
 exit codes:
@@ -35,7 +36,7 @@ def gate_parser() -> Parser:
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    status = _command(
+    status = command(
         commands,
         "status",
         "where a Rollout stands, on one screen",
@@ -43,6 +44,7 @@ def gate_parser() -> Parser:
         "--wait returns when there is a verdict on the release that the workload carries at the time of the\n"
         "call, and never answers about the one before. 0 means that it is through its bake and stable; a\n"
         "HOLD returns at once, with 8.",
+        formats=(*DATA, Output.WIDE, Output.NAME),
         example="kubectl gate status checkout -n shop --wait --timeout 30m",
     )
     status.add_argument("rollout", metavar="ROLLOUT")
@@ -59,15 +61,16 @@ def gate_parser() -> Parser:
         help="with --wait: first wait until the workload carries this image (or sha256:… digest)",
     )
 
-    holds = _command(
+    holds = command(
         commands,
         "holds",
         "what waits for a person",
         "What is held, the longest first, and whether you may approve it.",
+        formats=(*DATA, Output.NAME),
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
-    review = _command(
+    review = command(
         commands,
         "review",
         "why a Rollout is held, and what would change it",
@@ -108,7 +111,10 @@ def gate_parser() -> Parser:
         commands,
         "abort",
         "send a running release back",
-        "Writes a GateOrder: all traffic goes back to stable. Needs the verb `operate` on the Rollout.",
+        "Writes a GateOrder: all traffic goes back to stable, and the Deployment keeps the refused template, paused.\n"
+        "This is what `kubectl rollout undo` would have done, which is refused on a paused Deployment. Then put the\n"
+        "old template back where it came from (Git, the chart): that alone moves no pod. Needs the verb `operate` on\n"
+        "the Rollout.",
     )
     _decision(
         commands,
@@ -127,6 +133,9 @@ def gate_parser() -> Parser:
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
 
+    from gatewright_cli import parser_verbs
+
+    parser_verbs.add(commands)
     ledger = commands.add_parser(
         "ledger",
         help="what was decided, by whom, on which numbers",
@@ -145,7 +154,9 @@ def gatewright_parser() -> Parser:
         "operator", help="run the operator (its own options: gatewright operator --help)", add_help=False
     )
     from gatewright_cli import parser_offline
+    from gatewright_cli.server import arguments
 
+    arguments.add_server(commands)
     parser_offline.add_backtest(commands)
     parser_offline.add_plan(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
@@ -159,16 +170,18 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
 
 
-def _command(
+def command(
     commands: "_Commands",
     name: str,
     short: str,
     long: str,
     example: str = "",
-    formats: tuple[str, ...] = ("json",),
+    formats: tuple[str, ...] = DATA,
+    codes: str = EXIT_CODES,
 ) -> Parser:
+    """A subcommand with the `-o` that it understands."""
     epilog = "\n\n".join(
-        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, EXIT_CODES) if part
+        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, codes) if part
     )
     parser = commands.add_parser(
         name,
@@ -177,17 +190,19 @@ def _command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-o", "--output", choices=formats, help="print JSON for programs")
+    told = "; ".join(f"{each}: {HELP[each]}" for each in formats if each in HELP)
+    parser.add_argument("-o", "--output", choices=[str(each) for each in formats], help=told)
     return parser
 
 
 def _decision(commands: "_Commands", name: str, short: str, long: str, example: str = "") -> Parser:
-    parser = _command(
+    parser = command(
         commands,
         name,
         short,
         long,
         example or f"kubectl gate {name} checkout -n shop --reason 'see the error log'",
+        formats=(*DATA, Output.NAME),
     )
     parser.add_argument("rollout", metavar="ROLLOUT")
     parser.add_argument("--reason", metavar="TEXT", required=True, help="why; the ledger keeps it")
@@ -207,10 +222,11 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
     for name, short in (
         ("show", "the entries, oldest first"),
         ("verify", "walk the hash chain from the first entry; exit code 1 says that it is broken"),
+        ("export", "the entries, or in-toto statements of the verdicts, as JSON lines"),
         ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
-        formats = ("json", "jsonl") if name == "show" else ("json",)
-        parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
+        formats = {"show": (*DATA, Output.JSONL), "export": EXPORTED}.get(name, DATA)
+        parser = command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
         what = "which of the ledgers in the file" if offline else "not needed with --file"
         parser.add_argument("rollout", metavar="ROLLOUT", nargs="?", help=what)
         parser.add_argument(
@@ -252,7 +268,7 @@ def _evidence(actions: "_Commands") -> None:
         ),
     ):
         pushing = name == "push"
-        parser = _command(
+        parser = command(
             actions,
             name,
             short,
@@ -261,7 +277,7 @@ def _evidence(actions: "_Commands") -> None:
             "    --image registry.example/checkout@sha256:… --world model=answers-2026-03"
             if pushing
             else "gatewright evidence import results.json --suite faithfulness",
-            formats=("json", "summary"),
+            formats=(*DATA, "summary"),
         )
         parser.add_argument("file", metavar="FILE", help="the result file, - for stdin")
         parser.add_argument("--suite", metavar="NAME", required=True, help="the suite that contracts ask for")

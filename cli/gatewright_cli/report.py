@@ -70,8 +70,11 @@ def summary(view: View) -> dict[str, Any]:
     }
 
 
-def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") -> list[str]:
-    """One screen. `repeated` are the flags that proposed commands must carry."""
+def render(
+    view: View, now: datetime, style: Style = PLAIN, repeated: str = "", *, wide: bool = False
+) -> list[str]:
+    """One screen; `wide` with nothing cut, and what each check says. `repeated` are the flags that proposed commands
+    must carry."""
     status, phase = view.status, view.phase or "New"
     shown_phase = style.paint(phase, "bold", _PHASE_LOOKS.get(phase, ""))
     lines = [f"{style.paint(view.name, 'bold')} in {view.namespace}: {shown_phase}"]
@@ -84,7 +87,7 @@ def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") 
         )
     lines.append("")
     facts = [
-        *_revisions(status),
+        *_revisions(status, wide),
         ["weight", _weight(status)],
         ["steps", _steps(view, style)],
         ["verdict", _verdict(view, now, style)],
@@ -92,6 +95,8 @@ def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") 
     ]
     lines += table([[style.paint(title, "dim"), text] for title, text in facts if text], "  ")
     lines += _run(view, now, style)
+    if wide:
+        lines += _said(view.checks)
     if view.hold is not None:
         lines += ["", *_hold(view, now, style, repeated)]
     elif phase == "RolledBack":
@@ -101,16 +106,18 @@ def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") 
         ]
     lines += [
         "",
-        *table([[style.paint(title, "dim"), text] for title, text in _foot(status, style) if text], "  "),
+        *table(
+            [[style.paint(title, "dim"), text] for title, text in _foot(status, style, wide) if text], "  "
+        ),
     ]
     lines += [line for sentence in view.unread for line in fold(f"Not shown: {sentence}", lines=2)]
     return lines
 
 
-def _revisions(status: Object) -> list[list[str]]:
+def _revisions(status: Object, wide: bool) -> list[list[str]]:
     def named(arm: Object) -> str:
         images = ", ".join(str(image) for image in arm.get("images") or [])
-        return f"{arm.get('revision', '')}  {shorten(images, 50)}".strip()
+        return f"{arm.get('revision', '')}  {images if wide else shorten(images, 50)}".strip()
 
     stable, canary = status.get("stable"), status.get("canary")
     rows = [["stable", named(stable)]] if stable else []
@@ -190,6 +197,15 @@ def _run(view: View, now: datetime, style: Style) -> list[str]:
     return [*lines, *check_table(view.checks, style, "    ")] if view.checks else lines
 
 
+def _said(checks: list[Object]) -> list[str]:
+    return [
+        line
+        for check in checks
+        if check.get("message")
+        for line in fold(f"{check.get('id', '')}: {check['message']}", "    ")
+    ]
+
+
 def _run_state(run: Object, now: datetime) -> str:
     phase = (run.get("status") or {}).get("phase")
     clock = (run.get("spec") or {}).get("clock") or {}
@@ -223,10 +239,12 @@ def _next(intro: str, words: str, view: View, repeated: str, tail: str = "") -> 
     return [f"  {intro} kubectl gate {words} -n {view.namespace}{repeated}{tail}"]
 
 
-def _foot(status: Object, style: Style) -> list[tuple[str, str]]:
+def _foot(status: Object, style: Style, wide: bool) -> list[tuple[str, str]]:
     ledger = status.get("ledger") or {}
     head = str(ledger.get("head") or "")
-    ledger_text = f"entry {ledger.get('sequence', 0)}, {head[:19]}…" if head else "empty"
+    ledger_text = (
+        f"entry {ledger.get('sequence', 0)}, {head if wide else head[:19] + '…'}" if head else "empty"
+    )
     conditions = []
     for condition in status.get("conditions") or []:
         kind, value = str(condition.get("type")), str(condition.get("status"))

@@ -14,7 +14,7 @@ from gatewright_operator.authorise import Authoriser
 from gatewright_operator.cache import Cache, Writer
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.contracts import Contracts
-from gatewright_operator.guard import guard_gap
+from gatewright_operator.guard import Gaps, Guard, Installed
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.lookups import Lookups
 from gatewright_operator.plan.snapshot import (
@@ -33,10 +33,12 @@ from gatewright_operator.resources import (
     MUTATING_POLICIES,
     PODS,
     ROLLOUTS,
+    SELF_SUBJECT_REVIEWS,
     SERVICES,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
 )
+from gatewright_operator.shipped import AS_THE_CHART, Controllers, shipped
 from gatewright_operator.traffic.gateway_api import route_view
 from gatewright_operator.traffic.services import ServiceView, service_view
 from gatewright_operator.workload import (
@@ -68,8 +70,11 @@ class Observer:
         watch: WorldWatch,
         *,
         clock: Clock = utc_now,
+        controllers: Controllers = AS_THE_CHART,
     ) -> None:
         self._api = api
+        self._controllers = controllers
+        self._guard: Guard | None = None
         self._clock = clock
         self._cache = cache
         self._ledger = ledger
@@ -101,7 +106,7 @@ class Observer:
                 # Who lets a namespace in by a label expects that it counts.
                 labels = await look.namespace_labels(namespace, fresh=True)
                 found = self.contracts.findings(contract, rollout, labels)
-        status = rollout.status
+        status, gaps = rollout.status, await self._gaps()
         pinned, runs, waiting = (
             self.contracts.pinned(world, contract),
             self._runs(rollout),
@@ -132,7 +137,8 @@ class Observer:
             waiting=waiting,
             memory=memory,
             ledger_broken=broken,
-            guarded=not self._guard_gap(),
+            guarded=not gaps.guard,
+            waivers_unavailable=gaps.decisions,
             restore=await look.restore(world) if status.phase is Phase.RESTORING else None,
             namespace_terminating=await look.terminating(rollout),
             **self._traffic(world),
@@ -218,12 +224,19 @@ class Observer:
                     found.append((raw["metadata"]["creationTimestamp"], Authorised(allowed, order=order)))
         return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
 
-    def _guard_gap(self) -> str:
-        return guard_gap(
-            self._cache.all(MUTATING_POLICIES),
-            self._cache.all(MUTATING_BINDINGS),
-            self._cache.all(VALIDATING_POLICIES),
-            self._cache.all(VALIDATING_BINDINGS),
+    async def _gaps(self) -> Gaps:
+        """How the cluster's policies differ from the chart's; who the operator is there, the API server says."""
+        if self._guard is None:
+            body = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind}
+            answer = await self._api.create(SELF_SUBJECT_REVIEWS, "", body)
+            self._guard = Guard(shipped(answer["status"]["userInfo"]["username"], self._controllers))
+        return self._guard.gaps(
+            Installed(
+                self._cache.all(MUTATING_POLICIES),
+                self._cache.all(MUTATING_BINDINGS),
+                self._cache.all(VALIDATING_POLICIES),
+                self._cache.all(VALIDATING_BINDINGS),
+            )
         )
 
 

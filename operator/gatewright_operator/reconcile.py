@@ -30,6 +30,7 @@ from gatewright_operator.posting import Recorder
 from gatewright_operator.queue import WorkQueue
 from gatewright_operator.resources import GATE_RUNS, ROLLOUTS
 from gatewright_operator.runs import RunTicker
+from gatewright_operator.shipped import AS_THE_CHART, Controllers
 from gatewright_operator.world import World
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Reconciler:
         forecasts: Forecasts | None = None,
         queue: WorkQueue[Key] | None = None,
         clock: Clock = utc_now,
+        controllers: Controllers = AS_THE_CHART,
     ) -> None:
         """`forecasts` and `queue` go together; without them nothing is said of the traffic."""
         self._cache = cache
@@ -62,7 +64,9 @@ class Reconciler:
         self._metrics = metrics
         self._clock = clock
         self._ledger = LedgerStore(api, clock=clock)
-        self._observer = Observer(api, cache, self._ledger, Authoriser(api), ticker.watch, clock=clock)
+        self._observer = Observer(
+            api, cache, self._ledger, Authoriser(api), ticker.watch, clock=clock, controllers=controllers
+        )
         self._applier = Applier(api, cache, self._ledger, recorder)
         self._ticker = ticker
         self._forecasts = forecasts
@@ -194,6 +198,7 @@ def build(
     metrics: Metrics,
     namespace: str,
     identity: str,
+    controllers: Controllers = AS_THE_CHART,
 ) -> Callable[[Key], Awaitable[float | None]]:
     """The reconcile function of one term."""
     ticker = RunTicker(api=api, cache=cache, queue=queue, metrics=metrics, namespace=namespace)
@@ -205,4 +210,5 @@ def build(
         ticker=ticker,
         forecasts=ticker.forecasts,
         queue=queue,
+        controllers=controllers,
     )

@@ -12,9 +12,11 @@ from gatewright_analysis.kinds.base import (
     LabelValue,
     Model,
     Name,
+    PositiveDuration,
     Text,
     Timestamp,
 )
+from gatewright_analysis.kinds.policy import ServiceAccountUser
 
 Revision = Annotated[str, Field(max_length=10, pattern="^[0-9a-f]{10}$")]
 
@@ -228,6 +230,17 @@ class Originals(Model):
     """Weight of the canary backendRef."""
 
 
+class DecisionRules(Model):
+    """What the contract that counts says of those who decide. The admission policies read it here."""
+
+    contract: Text
+    """The contract, as NAME@GENERATION: the one that the attempt is judged by, else the present one."""
+    max_waiver: PositiveDuration
+    """Longest time an approval may stay in force (hold.maxWaiver of the contract)."""
+    service_accounts: Annotated[tuple[ServiceAccountUser, ...], Field(max_length=16)] = ()
+    """Service accounts that may decide (hold.serviceAccounts of the contract)."""
+
+
 class RolloutStatus(Model):
     """Where the release stands; a report that only the operator writes."""
 
@@ -261,6 +274,8 @@ class RolloutStatus(Model):
     """The last verdict."""
     hold: HoldStatus | None = None
     """What is held now, and until when."""
+    decisions: DecisionRules | None = None
+    """Who may decide, and for how long; left out while the contract can't be read."""
     back: BackStatus | None = None
     """Why traffic goes, or went, back."""
     ledger: LedgerStatus = LedgerStatus()
@@ -278,4 +293,4 @@ class RolloutStatus(Model):
     observed_generation: int = 0
     """The Rollout's generation that this status speaks about."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, Feasible."""
+    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, WaiversUnavailable, Feasible."""

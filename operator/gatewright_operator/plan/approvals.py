@@ -79,56 +79,36 @@ def waived(verdict: Verdict) -> tuple[str, ...]:
     return tuple(result.id for result in verdict.checks if result.status is CheckStatus.WAIVED)
 
 
-def refusal_of_evidence(d: Draft, spec: GateReviewSpec, hold: HoldStatus) -> Refusal | None:
+def refusal_of_evidence(spec: GateReviewSpec, hold: HoldStatus) -> Refusal | None:
     """A review of anything but what is held now."""
     named = (spec.run, spec.step, spec.evidence_digest)
     if named == (hold.run, hold.step, hold.evidence_digest):
         return None
-    where = f"run {hold.run}"
+    other = ""
     if (spec.run, spec.step) == (hold.run, hold.step):
-        where += (
-            f", with other evidence than this review names: {', '.join(hold.blocking) or hold.reason} blocks"
+        other = (
+            f", with other evidence than this names: what blocks is {', '.join(hold.blocking) or hold.reason}"
         )
-    return Reason.NOT_HELD, f"What is held now is {where}; {_look(d)}"
+    return (
+        Reason.NOT_HELD,
+        f"What is held now is run {hold.run} at step {hold.step}{other}. Look at it with: kubectl gate review {spec.rollout}",
+    )
 
 
 def refusal_of_scope(d: Draft, spec: GateReviewSpec, hold: HoldStatus) -> Refusal | None:
-    """An approval that does not name what it waives: the world, the checks, and no more steps than there are."""
-    if not hold.blocking:
-        return Reason.NOT_HELD, "There is no verdict to waive in this hold; retry it or abort."
-    if spec.world_snapshot != hold.world_snapshot:
-        return (
-            Reason.WRONG_SCOPE,
-            f"The world that was judged is {hold.world_snapshot}, not {spec.world_snapshot}; {_look(d)}",
-        )
-    if set(spec.checks) != set(hold.blocking):
-        return (
-            Reason.WRONG_SCOPE,
-            f"What blocks now is {', '.join(hold.blocking)}, and the approval names {', '.join(spec.checks) or 'no check'}; {_look(d)}",
-        )
+    """What only the operator can see of an approval: how many steps there are, and who is somebody else."""
     if hold.reason == Reason.SAME_AUTHOR and not is_person(spec.reviewer):
         return (
             Reason.NOT_ALLOWED,
             f"{spec.reviewer} proves no person, and somebody else than {hold.initiator} has to approve this.",
         )
-    return _refusal_of_span(d, spec, hold)
-
-
-def _refusal_of_span(d: Draft, spec: GateReviewSpec, hold: HoldStatus) -> Refusal | None:
-    if spec.through is None or not spec.through.isdecimal():
+    steps = len(d.spec.steps)
+    if spec.through is None or not spec.through.isdecimal() or int(spec.through) < steps:
         return None
-    last, steps = int(spec.through), len(d.spec.steps)
-    if hold.step == "bake" or last < int(hold.step):
-        return (
-            Reason.WRONG_SCOPE,
-            f"through: {last} lies before what is held; name a later step, Remaining, or leave it out.",
-        )
-    if last >= steps:
-        return (
-            Reason.WRONG_SCOPE,
-            f"through: {last} names a step that the Rollout does not have; the last one is {steps - 1}, and Remaining is all that follow.",
-        )
-    return None
+    return (
+        Reason.NOT_HELD,
+        f"The Rollout has no step {spec.through} for the waiver to end with: the last one is {steps - 1}, and Remaining is all that follow.",
+    )
 
 
 def refusal_while_lapsed(count: Count) -> Refusal | None:
@@ -146,11 +126,6 @@ def overtaken(spec: GateReviewSpec, hold: HoldStatus | None) -> bool:
     if hold is None or spec.decision != "Approve":
         return False
     return (spec.run, spec.step) == (hold.run, hold.step) and spec.evidence_digest != hold.evidence_digest
-
-
-def _look(d: Draft) -> str:
-    meta = d.s.rollout.metadata
-    return f"look at it with: kubectl gate review {meta.name} -n {meta.namespace}"
 
 
 def _for(d: Draft, hold: HoldStatus, waiver: Waiver) -> bool:

@@ -5,6 +5,7 @@ from gatewright_analysis.kinds.rollout import Phase, RolloutStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.budget import attempts
+from gatewright_operator.plan.refusals import decision_rules
 from gatewright_operator.plan.snapshot import Snapshot
 
 _OF_TRAFFIC = (Reason.FEASIBLE, Reason.TRAFFIC_TOO_LOW, Reason.RATE_UNKNOWN)
@@ -55,6 +56,7 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
         ("Held", status.hold is not None, _hold_reason(status), status.hold.message if status.hold else ""),
         _contract(s),
         ("Guarded", s.guarded and deployment is not None and deployment.gated, *_guard(s)),
+        ("WaiversUnavailable", bool(s.waivers_unavailable), *_waivers(s)),
         _feasible(s),
     ]
     before = {c.type: c for c in s.rollout.status.conditions}
@@ -67,6 +69,7 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
             "observed_workload_generation": deployment.generation if deployment else observed,
             "observed_revision": deployment.revision if deployment else status.observed_revision,
             "attempts": attempts(s),
+            "decisions": decision_rules(s),
             "guard": "Admission",
         }
     )
@@ -88,6 +91,18 @@ def _guard(s: Snapshot) -> tuple[Reason, str]:
     if s.guarded:
         return Reason.GUARDED, "New templates are held by the API server (guard Admission)."
     return Reason.GUARD_MISSING, "The admission policies are missing or altered; install the chart again."
+
+
+def _waivers(s: Snapshot) -> tuple[Reason, str]:
+    if not s.waivers_unavailable:
+        return (
+            Reason.WAIVERS_AVAILABLE,
+            "The API server proves who decides: the policies stand as the chart ships them.",
+        )
+    return (
+        Reason.WAIVERS_UNAVAILABLE,
+        f"Approvals and Overrides are refused: {s.waivers_unavailable}. Install the chart again.",
+    )
 
 
 def _feasible(s: Snapshot) -> tuple[str, bool | None, Reason, str]:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import (
     DecisionStatus,
     GateOrder,
@@ -13,7 +12,7 @@ from gatewright_analysis.kinds.review import (
 )
 from gatewright_analysis.kinds.rollout import HoldStatus
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.waiver import waiver_in_force
+from gatewright_operator.plan import refusals
 from gatewright_operator.plan.actions import Answer, Entry
 from gatewright_operator.plan.approvals import overtaken, refusal_of_evidence, refusal_of_scope
 from gatewright_operator.plan.draft import Draft
@@ -113,48 +112,13 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
             Reason.WRONG_REVISION,
             f"What is held now is revision {d.canary.revision}, not {spec.revision}.",
         )
-    if (refusal := refusal_of_evidence(d, spec, hold)) is not None:
+    if (refusal := refusal_of_evidence(spec, hold)) is not None:
+        return refusal
+    if (refusal := refusals.of_account(d, spec.rollout, spec.reviewer)) is not None:
         return refusal
     if spec.decision is not ReviewDecision.APPROVE:
         return None
-    return refusal_of_scope(d, spec, hold) or _refusal_of_waiver(d, review, hold)
-
-
-def _refusal_of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> tuple[Reason, str] | None:
-    """What the admission policies checked, once more: they may have been away when it was written, or be away now."""
-    spec = review.spec
-    if not d.s.guarded:
-        return (
-            Reason.GUARD_MISSING,
-            "The admission policies that prove who a reviewer is are missing or altered; install the chart again, then approve again.",
-        )
-    if hold.initiator and spec.reviewer == hold.initiator:
-        return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
-    if spec.expires_at is None:
-        return Reason.EXPIRED, "An approval needs expiresAt."
-    if not waiver_in_force(review.metadata.creation_timestamp or d.now, spec.expires_at, d.now):
-        return (
-            Reason.EXPIRED,
-            f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
-        )
-    return _too_long(d, review)
-
-
-def _too_long(d: Draft, review: GateReview) -> tuple[Reason, str] | None:
-    """A waiver beyond the contract's `hold.maxWaiver`, counted from the review's own creation."""
-    created, ends = review.metadata.creation_timestamp, review.spec.expires_at
-    if d.s.pinned is None or created is None or ends is None:
-        return (
-            Reason.WAIVER_TOO_LONG,
-            "The contract's hold.maxWaiver cannot be read, so no waiver can be granted.",
-        )
-    longest = d.s.pinned.spec.hold.max_waiver
-    if ends - created <= longest:
-        return None
-    return (
-        Reason.WAIVER_TOO_LONG,
-        f"The contract allows waivers of {format_duration(longest)}; this one would end at {ends.isoformat()}. Approve again with a nearer end.",
-    )
+    return refusals.of_waiver(d, review, hold) or refusal_of_scope(d, spec, hold)
 
 
 def _refusal_of_order(
@@ -169,7 +133,9 @@ def _refusal_of_order(
             Reason.WRONG_REVISION,
             f"The order is for revision {spec.revision}; the one at hand is {revision}.",
         )
-    return None
+    if (refusal := refusals.of_account(d, spec.rollout, spec.ordered_by)) is not None:
+        return refusal
+    return refusals.of_override(d, order) if spec.order is OrderKind.OVERRIDE else None
 
 
 def hear(
@@ -190,7 +156,8 @@ def hear(
         if obj.spec.rollout_uid != d.s.rollout.metadata.uid:
             refusal = (Reason.WRONG_ROLLOUT, "It names another Rollout of the same name.")
         elif not waiting.allowed:
-            verb = "approve" if waiting.review is not None else "operate"
+            overrides = waiting.order is not None and waiting.order.spec.order is OrderKind.OVERRIDE
+            verb = "approve" if waiting.review is not None else "override" if overrides else "operate"
             refusal = (
                 Reason.NOT_ALLOWED,
                 f"Its author lacks the verb {verb} on rollouts.gatewright.dev/{obj.spec.rollout}.",

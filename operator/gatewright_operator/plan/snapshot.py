@@ -132,6 +132,8 @@ class Snapshot:
     ledger_broken: str = ""
     """Why the chain does not verify; empty when it does."""
     guarded: bool = True
+    waivers_unavailable: str = ""
+    """What is wrong with the policies that prove who decides; empty when they stand as the chart ships them."""
     restore: RestoreTemplate | None = None
     """The recorded template of the version to go back to, while restoring."""
     namespace_terminating: bool = False
