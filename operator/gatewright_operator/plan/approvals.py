@@ -61,8 +61,11 @@ def shown(hold: HoldStatus, count: Count) -> HoldStatus:
 
 def given_before(d: Draft, hold: HoldStatus, review: GateReview) -> Waiver | None:
     """The approval that the same person has given before, for the same evidence, and that is in force."""
-    mine = (w for w in counted(d, hold).given if w.reviewer == review.spec.reviewer)
-    return next((w for w in mine if w.review != review.metadata.name), None)
+    mine = [w for w in d.s.memory.waivers if _for(d, hold, w) and w.reviewer == review.spec.reviewer]
+    names = [waiver.review for waiver in mine]
+    # In the order of the ledger, where this one may stand already: a crash came before its answer.
+    upto = names.index(review.metadata.name) if review.metadata.name in names else len(mine)
+    return next((w for w in mine[:upto] if w.in_force(d.now)), None)
 
 
 def lapsed(d: Draft, run: str, blocking: tuple[str, ...] = ()) -> tuple[str, ...]:
