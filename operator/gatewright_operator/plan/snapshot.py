@@ -43,6 +43,8 @@ class PinnedContract:
     generation: int
     digest: str
     spec: GateContractSpec
+    written_by: str = ""
+    """Who the API server saw write it last, of the contract as it is now; empty when unproven."""
 
 
 @dataclass(frozen=True, slots=True)
