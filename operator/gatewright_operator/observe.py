@@ -38,8 +38,10 @@ from gatewright_operator.resources import (
     SERVICES,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
+    Resource,
 )
 from gatewright_operator.shipped import AS_THE_CHART, DECISION_POLICIES, Controllers, shipped
+from gatewright_operator.source_health import source_states
 from gatewright_operator.traffic.gateway_api import route_view
 from gatewright_operator.traffic.services import ServiceView, service_view
 from gatewright_operator.workload import (
@@ -111,7 +113,7 @@ class Observer:
         pinned, runs, waiting = (
             self.contracts.pinned(world, contract),
             self._runs(rollout),
-            await self._waiting(rollout),
+            await self._waiting(rollout, now),
         )
         return world, Snapshot(
             now=now,
@@ -135,6 +137,7 @@ class Observer:
             ),
             runs=runs,
             old_runs=self._old_runs(rollout),
+            sources=source_states(self._cache) if status.phase is Phase.HELD else {},
             waiting=waiting,
             memory=memory,
             ledger_broken=broken,
@@ -209,11 +212,11 @@ class Observer:
         newest_first = sorted(raws, key=lambda m: m["creationTimestamp"], reverse=True)
         return tuple((m["name"], m["uid"]) for m in newest_first[KEPT_RUNS:])
 
-    async def _waiting(self, rollout: Rollout) -> tuple[Authorised, ...]:
+    async def _waiting(self, rollout: Rollout, now: datetime) -> tuple[Authorised, ...]:
         namespace, name = rollout.metadata.namespace, rollout.metadata.name
         found: list[tuple[str, Authorised]] = []
         for resource in (GATE_REVIEWS, GATE_ORDERS):
-            for raw in self._cache.all(resource, namespace):
+            for raw in await self._written(resource, rollout, now):
                 if raw["spec"].get("rollout") != name or (raw.get("status") or {}).get("outcome"):
                     continue
                 if resource is GATE_REVIEWS:
@@ -225,6 +228,14 @@ class Observer:
                     allowed = await self._authoriser.may_order(namespace, order)
                     found.append((raw["metadata"]["creationTimestamp"], Authorised(allowed, order=order)))
         return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
+
+    async def _written(self, resource: Resource, rollout: Rollout, now: datetime) -> list[Json]:
+        """Reviews or orders of the namespace. Where a time-out may revert they are read anew: what was written before it
+        counts, though no watch has told of it yet."""
+        namespace, hold = rollout.metadata.namespace, rollout.status.hold
+        if hold is not None and hold.breach and hold.deadline <= now:
+            return await self._api.list(resource, namespace)
+        return list(self._cache.all(resource, namespace))
 
     async def _gaps(self) -> Gaps:
         """How the cluster's policies differ from the chart's; who the operator is there, the API server says."""

@@ -15,6 +15,7 @@ from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan import refusals
 from gatewright_operator.plan.actions import Answer, Entry
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.order_refusals import not_now, of_standing_order
 from gatewright_operator.plan.snapshot import Authorised
 
 
@@ -99,7 +100,14 @@ def _word(waiting: Authorised) -> Reason:
             ReviewDecision.REJECT: Reason.REJECTED,
         }[waiting.review.spec.decision]
     assert waiting.order is not None
-    return Reason.ABORTED if waiting.order.spec.order is OrderKind.ABORT else Reason.RETRIED
+    words = {
+        OrderKind.ABORT: Reason.ABORTED,
+        OrderKind.ESCALATE: Reason.ESCALATED,
+        OrderKind.PAUSE: Reason.PAUSED,
+        OrderKind.RESUME: Reason.RESUMED,
+        OrderKind.OVERRIDE: Reason.OVERRIDDEN,
+    }
+    return words.get(waiting.order.spec.order, Reason.RETRIED)
 
 
 def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
@@ -122,9 +130,10 @@ def _refusal_of_order(
     d: Draft, order: GateOrder, kinds: tuple[OrderKind, ...], revision: str | None
 ) -> tuple[Reason, str] | None:
     spec = order.spec
+    if spec.order is OrderKind.ESCALATE and spec.order not in kinds:
+        return Reason.NOT_HELD, f"Nothing is held, so there is nothing to escalate; it is {d.status.phase}."
     if spec.order not in kinds:
-        reason = Reason.NOTHING_TO_ABORT if spec.order is OrderKind.ABORT else Reason.NOTHING_TO_RETRY
-        return reason, f"{spec.order} means nothing while the rollout is {d.status.phase}."
+        return not_now(d, spec.order)
     if revision is not None and spec.revision != revision:
         return (
             Reason.WRONG_REVISION,
@@ -132,7 +141,7 @@ def _refusal_of_order(
         )
     if (refusal := refusals.of_account(d, spec.rollout, spec.ordered_by)) is not None:
         return refusal
-    return refusals.of_override(d, order) if spec.order is OrderKind.OVERRIDE else None
+    return of_standing_order(d, order)
 
 
 def hear(

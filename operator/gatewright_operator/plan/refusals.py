@@ -9,6 +9,7 @@ from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import GateOrder, GateReview, GateReviewSpec
 from gatewright_analysis.kinds.rollout import DecisionRules, HoldStatus
 from gatewright_analysis.reasons import Reason
+from gatewright_analysis.waiver import waiver_in_force
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.snapshot import Snapshot
 
@@ -151,7 +152,7 @@ def of_override(d: Draft, order: GateOrder) -> Refusal | None:
         return refusal
     if created is None or ends is None:
         return Reason.EXPIRED, "An Override needs expiresAt."
-    if ends <= d.now:
+    if not waiver_in_force(created, ends, d.now):
         return Reason.EXPIRED, f"The Override ended at {ends.isoformat()}, before it was heard."
     if ends - created > LONGEST_OVERRIDE:
         return (
