@@ -47,7 +47,7 @@ def test_every_policy_is_bound(cluster: Instance) -> None:
 def test_the_kinds_outlive_an_uninstall(cluster: Instance) -> None:
     crds = kubectl(["get", "crd", "-o", "json"], cluster.kubeconfig).json["items"]
     ours = [crd for crd in crds if crd["spec"]["group"] == "gatewright.dev"]
-    assert len(ours) == 6
+    assert len(ours) == 7
     for crd in ours:
         policy = crd["metadata"].get("annotations", {}).get("helm.sh/resource-policy")
         assert policy == "keep", f"an uninstall would delete all objects of {crd['metadata']['name']}"
