@@ -66,6 +66,7 @@ class TestTheOperatorsRights:
             ("update", "services"),
             ("create", "configmaps"),
             ("create", "subjectaccessreviews.authorization.k8s.io"),
+            ("create", "selfsubjectreviews.authentication.k8s.io"),
             ("create", "events"),
             ("create", "jobs.batch"),
             ("get", "cronjobs.batch"),
