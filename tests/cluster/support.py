@@ -166,7 +166,7 @@ def wait_for_policies(kubeconfig: Path) -> None:
             20,
             f"{policy} is in force",
         )
-    # The policy that stamps the writer of a contract learns of a new kind some seconds after its definition.
+    # The policy that stamps the writer of a contract learns of a new kind a moment after its definition.
     contract: Manifest = {
         "apiVersion": "gatewright.dev/v1alpha1",
         "kind": "GateContract",
