@@ -1,7 +1,6 @@
 """The real operator looks at the policies that prove who decides: without them, or with altered ones, no approval counts."""
 
 import copy
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -173,7 +172,7 @@ def test_what_the_contract_allows_reaches_the_policies_by_status_and_stays_that_
     assert held.status["decisions"]["maxWaiver"] == "72h"
     hours("1h")
     eventually(
-        lambda: json.loads(json.dumps(held.get("gatecontracts", "checkout")))["metadata"]["generation"] == 2,
+        lambda: held.get("gatecontracts", "checkout")["metadata"]["generation"] == 2,
         20,
     )
     reviewer = as_user("reviewer-a", roles=("gatewright-reviewer",))
@@ -183,3 +182,34 @@ def test_what_the_contract_allows_reaches_the_policies_by_status_and_stays_that_
     eventually(
         lambda: held.status["decisions"]["maxWaiver"] == "1h", 30, "the next attempt goes by the new one"
     )
+
+
+def test_a_machine_that_the_contract_lists_approves_and_the_operator_hears_it(
+    cluster: Instance, operator: Operator, namespace: str
+) -> None:
+    user, group = f"system:serviceaccount:{namespace}:release-bot", "rbac.authorization.k8s.io"
+    shop = Release.create(cluster, namespace, contract_spec=contract(hold={"serviceAccounts": [user]}))
+    admin = cluster.kubeconfig
+    rest(
+        admin,
+        "POST",
+        f"/api/v1/namespaces/{namespace}/serviceaccounts",
+        {"metadata": {"name": "release-bot"}},
+    )
+    binding = {
+        "metadata": {"name": "release-bot"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "gatewright-reviewer"},
+        "subjects": [{"kind": "ServiceAccount", "name": "release-bot", "namespace": namespace}],
+    }
+    rest(admin, "POST", f"/apis/{group}/v1/namespaces/{namespace}/rolebindings", binding)
+    with shop.traffic():
+        shop.release(**DOUBTFUL)
+        shop.phase("Held")
+    assert shop.status["decisions"]["serviceAccounts"] == [user]
+    said = shop.answer(
+        "gatereviews",
+        shop.review("Approve", who=cluster.service_account_kubeconfig(namespace, "release-bot")),
+    )
+    assert said["outcome"] == "Accepted", said
+    review = next(e for e in shop.ledger() if e["key"]["kind"] == "Review")
+    assert review["actor"]["name"] == user
