@@ -122,7 +122,7 @@ def of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> Refusal | None:
         )
     if spec.expires_at is None:
         return Reason.EXPIRED, "An approval needs expiresAt."
-    if spec.expires_at <= d.now:
+    if not waiver_in_force(review.metadata.creation_timestamp or d.now, spec.expires_at, d.now):
         return Reason.EXPIRED, f"The approval ended at {spec.expires_at.isoformat()}, before it was heard."
     return _too_long(d, review)
 
