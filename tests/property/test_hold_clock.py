@@ -491,3 +491,27 @@ async def test_what_is_written_after_the_time_out_acted_is_too_late() -> None:
     assert world.outcome(GATE_REVIEWS, late) == "Refused"
     assert not promoted(world)
     invariants.at_rest()
+
+
+async def test_a_status_that_is_wiped_ends_the_hold_and_the_next_one_waits_the_whole_time() -> None:
+    process, invariants = await held()
+    world = process.world
+    first = hold_of(world)
+    await wait(process, 30 * MINUTE)
+    world.wipe_status()
+
+    def judge(world: World, run_: Any) -> str | None:
+        return "HOLD"
+
+    await run(process, Course(judge=judge, over=lambda world: status(world).phase is Phase.HELD))
+    again = hold_of(world)
+    assert again.run != first.run, "what was held went on, and nobody knew for how long"
+    assert again.deadline == again.since + 60 * MINUTE
+    assert again.escalated_at is None
+    await wait(process, 20 * MINUTE)
+    assert len(entries(world, "Escalated")) == 2
+    assert not promoted(world)
+    world.order("Abort")
+    await run(process, Course(judge=judge, over=lambda world: status(world).phase is Phase.ROLLED_BACK))
+    await settle(process)
+    invariants.at_rest()
