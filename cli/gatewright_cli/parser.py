@@ -61,12 +61,15 @@ def gate_parser() -> Parser:
         help="with --wait: first wait until the workload carries this image (or sha256:… digest)",
     )
 
+    from gatewright_cli.parser_get import add_get
+
+    add_get(command, commands)
     holds = command(
         commands,
         "holds",
         "what waits for a person",
         "What is held, the longest first, and whether you may approve it.",
-        formats=(*DATA, Output.NAME),
+        formats=(*DATA, Output.WIDE, Output.NAME),
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
@@ -92,6 +95,11 @@ def gate_parser() -> Parser:
         metavar="WHEN",
         required=True,
         help="when the waiver ends: a length (24h, 3d) or a time in RFC 3339",
+    )
+    approve.add_argument(
+        "--through",
+        metavar="STEP",
+        help="waive the same checks up to this step too, by its number in `review` (from 1), or `remaining`",
     )
     _decision(
         commands,
@@ -215,7 +223,7 @@ def _decision(commands: "_Commands", name: str, short: str, long: str, example: 
     parser.add_argument("rollout", metavar="ROLLOUT")
     parser.add_argument("--reason", metavar="TEXT", required=True, help="why; the ledger keeps it")
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask (never asked without a terminal)"
+        "-y", "--yes", action="store_true", help="do not ask; reviews need it where there is no terminal"
     )
     parser.add_argument(
         "--timeout",

@@ -15,6 +15,7 @@ from gatewright_operator.cache import Cache, Writer
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.contracts import Contracts
 from gatewright_operator.guard import Gaps, Guard, Installed
+from gatewright_operator.keys import GUARD_POLICIES
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.lookups import Lookups
 from gatewright_operator.plan.snapshot import (
@@ -39,7 +40,7 @@ from gatewright_operator.resources import (
     VALIDATING_POLICIES,
     Resource,
 )
-from gatewright_operator.shipped import AS_THE_CHART, Controllers, shipped
+from gatewright_operator.shipped import AS_THE_CHART, DECISION_POLICIES, Controllers, shipped
 from gatewright_operator.source_health import source_states
 from gatewright_operator.traffic.gateway_api import route_view
 from gatewright_operator.traffic.services import ServiceView, service_view
@@ -142,6 +143,7 @@ class Observer:
             ledger_broken=broken,
             guarded=not gaps.guard,
             waivers_unavailable=gaps.decisions,
+            proven_since=self._proven_since(),
             restore=await look.restore(world) if status.phase is Phase.RESTORING else None,
             namespace_terminating=await look.terminating(rollout),
             **self._traffic(world),
@@ -249,6 +251,18 @@ class Observer:
                 self._cache.all(VALIDATING_BINDINGS),
             )
         )
+
+    def _proven_since(self) -> datetime | None:
+        """When the last of the policies that prove who decides, or of their bindings, was written."""
+        found = []
+        for resource in GUARD_POLICIES:
+            for raw in self._cache.all(resource):
+                metadata = raw["metadata"]
+                if metadata["name"] in DECISION_POLICIES:
+                    writers = self._cache.writers(resource, "", metadata["name"])
+                    found.append(metadata.get("creationTimestamp", ""))
+                    found += [w.at for w in writers if not w.subresource]
+        return max((datetime.fromisoformat(at) for at in found if at), default=None)
 
 
 def _other(writers: tuple[Writer, ...]) -> str:

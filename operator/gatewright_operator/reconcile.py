@@ -154,6 +154,19 @@ class Reconciler:
                 },
             )
         self._measure(world, snapshot, todo, status)
+        self._wake_watched(snapshot, status)
+
+    def _wake_watched(self, snapshot: Snapshot, status: RolloutStatus | None) -> None:
+        """A run that has its verdict looks for breaches again from the moment at which a Pause names it."""
+        paused = status.paused if status is not None else None
+        if (
+            paused is None
+            or not paused.run
+            or self._queue is None
+            or paused == snapshot.rollout.status.paused
+        ):
+            return
+        self._queue.add(Key("run", snapshot.rollout.metadata.namespace, paused.run))
 
     async def _report_ledger(self, world: World, snapshot: Snapshot, error: ApiError) -> None:
         """What stops a promotion must be seen where people look, even when it is the API server's own trouble."""

@@ -23,9 +23,11 @@ DECISION_POLICIES = frozenset(
         "gatewright-operator-only",
         "gatewright-p11-stamp-writer",
         "gatewright-written-by",
+        "gatewright-p1-stamp-resume",
+        "gatewright-resumed-by",
     }
 )
-"""P9 to P11: they prove who decides, and what about. The others, P1 to P8, keep new templates from the pods."""
+"""P9 to P11, and the stamp of who un-pauses: they prove who decides, and what about. The others, P1 to P8, keep new templates from the pods."""
 
 
 @dataclass(frozen=True, slots=True)

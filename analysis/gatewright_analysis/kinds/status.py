@@ -166,6 +166,40 @@ class HoldStatus(Model):
     """Which source that is, and what it says."""
 
 
+class PausedStatus(Model):
+    """Why it goes no further at present, and since when. Breaches roll back all the same."""
+
+    by: Annotated[str, Field(max_length=253)] = ""
+    """Who ordered the Pause; empty where it is a step of the Rollout."""
+    reason: Text = ""
+    """Why, in that person's words."""
+    since: Timestamp
+    """Since when."""
+    order: Annotated[str, Field(max_length=253)] = ""
+    """The GateOrder; empty where it is a step of the Rollout."""
+    run: Annotated[str, Field(max_length=253)] = ""
+    """The GateRun that goes on looking for a breach in the meantime; empty while the new version has no traffic."""
+
+
+class OverrideStatus(Model):
+    """An emergency: who sent this version past its gates, and until when breaches are ignored."""
+
+    by: Annotated[str, Field(max_length=253)]
+    """Who ordered it."""
+    reason: Text = ""
+    """Why, in that person's words."""
+    at: Timestamp
+    """Since when it stands in the ledger."""
+    order: Annotated[str, Field(max_length=253)]
+    """The GateOrder."""
+    to: Annotated[str, Field(max_length=16)]
+    """Promote, or the index of the step to go on with."""
+    ignore_breach: bool = False
+    """Until it ends, breaches are recorded and do not roll back."""
+    expires_at: Timestamp
+    """When it ends."""
+
+
 class VerdictSummary(Model):
     """The last verdict in short."""
 
@@ -272,6 +306,10 @@ class RolloutStatus(Model):
     """The last verdict."""
     hold: HoldStatus | None = None
     """What is held now, and until when."""
+    paused: PausedStatus | None = None
+    """Who paused it, why and since when; or the step of the Rollout that waits."""
+    override: OverrideStatus | None = None
+    """The Override of the version on its way, if there was one."""
     decisions: DecisionRules | None = None
     """Who may decide, and for how long; left out while the contract can't be read."""
     back: BackStatus | None = None

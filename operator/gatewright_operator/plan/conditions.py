@@ -1,13 +1,14 @@
 """Conditions, as kstatus reads them: running and held = Reconciling; rolled back or unable = Stalled; stable as desired = Ready."""
 
 from gatewright_analysis.kinds.base import Condition, format_time
-from gatewright_analysis.kinds.rollout import Phase, RolloutStatus
+from gatewright_analysis.kinds.rollout import OverrideStatus, Phase, RolloutStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Emit, Plan
 from gatewright_operator.plan.budget import attempts
 from gatewright_operator.plan.hold_clock import resolved
 from gatewright_operator.plan.refusals import decision_rules
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.standing import override_status, paused_status
 
 _OF_TRAFFIC = (Reason.FEASIBLE, Reason.TRAFFIC_TOO_LOW, Reason.RATE_UNKNOWN)
 _UNDER_WAY = {
@@ -60,6 +61,9 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
         ("WaiversUnavailable", bool(s.waivers_unavailable), *_waivers(s)),
         _feasible(s),
     ]
+    override = override_status(s, status)
+    if override is not None:
+        wanted.append(("Overridden", True, Reason.OVERRIDDEN, _overridden(override)))
     before = {c.type: c for c in s.rollout.status.conditions}
     conditions = tuple(_condition(s, before.get(w[0]), *w) for w in wanted)
     observed = status.observed_workload_generation
@@ -72,9 +76,19 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
             "observed_revision": deployment.revision if deployment else status.observed_revision,
             "attempts": attempts(s),
             "escalation": resolved(s.rollout.status, status, said),
+            "paused": paused_status(s, status),
+            "override": override,
             "decisions": decision_rules(s),
             "guard": "Admission",
         }
+    )
+
+
+def _overridden(override: OverrideStatus) -> str:
+    where = "promotes it" if override.to == "Promote" else f"sends it on to step {override.to}"
+    let_be = f" Breaches do not roll back before {format_time(override.expires_at)}."
+    return (
+        f"An Override of {override.by} {where}: {override.reason}{let_be if override.ignore_breach else ''}"
     )
 
 

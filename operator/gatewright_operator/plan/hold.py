@@ -10,6 +10,7 @@ from gatewright_operator.plan.bake import bake_interrupted, complete
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.hold_clock import beyond, escalate_by_order, policy, waits, wound
 from gatewright_operator.plan.holding import hold_without_verdict
+from gatewright_operator.plan.overriding import STANDING, obey
 from gatewright_operator.plan.people import Heard, hear
 from gatewright_operator.plan.progress import interrupted, next_step
 from gatewright_operator.plan.restore import begin_restore
@@ -29,7 +30,7 @@ def held(s: Snapshot) -> Plan:
         hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted, breach=hold.breach)
         return d.again()
     hold = wound(d, hold)
-    orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT, OrderKind.ESCALATE)
+    orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT, OrderKind.ESCALATE, *STANDING)
     heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)
     if heard is not None:
         return _obey(d, hold, heard)
@@ -54,6 +55,8 @@ def _obey(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
                     d, hold, heard, Reason.REJECTED, f"{person} rejected {d.canary.revision}: {why}"
                 )
     assert heard.order is not None
+    if heard.order.spec.order in STANDING:
+        return obey(d, heard)
     if heard.order.spec.order is OrderKind.ABORT:
         return _turn_back(d, hold, heard, Reason.ABORTED, f"{person} aborted {d.canary.revision}: {why}")
     if heard.order.spec.order is OrderKind.ESCALATE:

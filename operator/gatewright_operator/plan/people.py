@@ -15,6 +15,7 @@ from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan import refusals
 from gatewright_operator.plan.actions import Answer, Entry
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.order_refusals import not_now, of_standing_order
 from gatewright_operator.plan.snapshot import Authorised
 
 
@@ -99,10 +100,14 @@ def _word(waiting: Authorised) -> Reason:
             ReviewDecision.REJECT: Reason.REJECTED,
         }[waiting.review.spec.decision]
     assert waiting.order is not None
-    return {
+    words = {
         OrderKind.ABORT: Reason.ABORTED,
         OrderKind.ESCALATE: Reason.ESCALATED,
-    }.get(waiting.order.spec.order, Reason.RETRIED)
+        OrderKind.PAUSE: Reason.PAUSED,
+        OrderKind.RESUME: Reason.RESUMED,
+        OrderKind.OVERRIDE: Reason.OVERRIDDEN,
+    }
+    return words.get(waiting.order.spec.order, Reason.RETRIED)
 
 
 def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
@@ -114,11 +119,8 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
             Reason.WRONG_REVISION,
             f"What is held now is revision {d.canary.revision}, not {spec.revision}.",
         )
-    if (spec.run, spec.step, spec.evidence_digest) != (hold.run, hold.step, hold.evidence_digest):
-        return (
-            Reason.NOT_HELD,
-            f"What is held now is run {hold.run} at step {hold.step}. Look at it with: kubectl gate review {spec.rollout}",
-        )
+    if (stale := refusals.of_another_hold(spec, hold)) is not None:
+        return Reason.NOT_HELD, stale
     if (refusal := refusals.of_account(d, spec.rollout, spec.reviewer)) is not None:
         return refusal
     return refusals.of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
@@ -131,8 +133,7 @@ def _refusal_of_order(
     if spec.order is OrderKind.ESCALATE and spec.order not in kinds:
         return Reason.NOT_HELD, f"Nothing is held, so there is nothing to escalate; it is {d.status.phase}."
     if spec.order not in kinds:
-        reason = Reason.NOTHING_TO_ABORT if spec.order is OrderKind.ABORT else Reason.NOTHING_TO_RETRY
-        return reason, f"{spec.order} means nothing while the rollout is {d.status.phase}."
+        return not_now(d, spec.order)
     if revision is not None and spec.revision != revision:
         return (
             Reason.WRONG_REVISION,
@@ -140,7 +141,7 @@ def _refusal_of_order(
         )
     if (refusal := refusals.of_account(d, spec.rollout, spec.ordered_by)) is not None:
         return refusal
-    return refusals.of_override(d, order) if spec.order is OrderKind.OVERRIDE else None
+    return of_standing_order(d, order)
 
 
 def hear(

@@ -143,6 +143,8 @@ class Snapshot:
     guarded: bool = True
     waivers_unavailable: str = ""
     """What is wrong with the policies that prove who decides; empty when they stand as the chart ships them."""
+    proven_since: datetime | None = None
+    """When those policies were last written: what was written before, nothing has proven."""
     restore: RestoreTemplate | None = None
     """The recorded template of the version to go back to, while restoring."""
     namespace_terminating: bool = False
