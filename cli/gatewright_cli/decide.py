@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from gatewright_analysis.names import API_VERSION
-from gatewright_cli import durations
+from gatewright_cli import durations, orders
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound, Unreachable, UsageError
 from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, User, path
@@ -19,7 +19,7 @@ REASON_LONGEST = 1024
 ANSWER_POLL_SECONDS = 0.3
 EFFECT_SECONDS = 3.0
 REVIEWS = {"approve": "Approve", "reject": "Reject", "request-changes": "RequestChanges"}
-ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples"}
+ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples", **orders.STANDING}
 _ABORTABLE = frozenset(("Progressing", "Paused", "Held", "Promoting", "Baking"))
 
 
@@ -31,6 +31,9 @@ class Word:
     rollout: str
     reason: str
     expires: str | None = None
+    to: str | None = None
+    """Override: `promote`, or a step as people count."""
+    ignore_breach: bool = False
     yes: bool = False
     timeout: timedelta = timedelta(seconds=30)
     output: Output = Output.TEXT
@@ -111,12 +114,18 @@ def order_of(view: View, me: User, word: Word, repeated: str) -> Object:
         "groups": list(me.groups),
         "reason": word.reason.strip(),
     }
+    if word.verb == "override":
+        now = datetime.now(UTC)
+        ends = None if word.expires is None else expiry(word.expires, now)
+        spec |= orders.override_of(view, word.to, word.ignore_breach, ends, now)
     return _object("GateOrder", view, spec)
 
 
 def order_revision(view: View, verb: str, repeated: str) -> str:
     """Abort is about the revision on its way; Retry about the one that is held, else the one that was refused; more
     samples about the one that is held."""
+    if verb in orders.STANDING:
+        return orders.revision_of(view, verb, repeated)
     status = view.status
     canary = str((status.get("canary") or {}).get("revision") or "")
     if verb == "abort":
@@ -155,7 +164,9 @@ def _confirmed(view: View, me: User, manifest: Object) -> bool:
         where = step_word(view.spec.get("steps") or [], hold["step"])
         lines += fold(f"Held at {where}: {hold.get('message') or hold.get('reason')}", lines=3)
         lines.append(f"  Started by {clean(proven(hold.get('initiator')))}")
-    if "expiresAt" in spec:
+    if "override" in spec:
+        lines.append(f"  {orders.consequence(view, spec)}")
+    elif "expiresAt" in spec:
         lines.append(f"  The waiver ends {spec['expiresAt']}")
     print_lines(lines)
     try:
@@ -201,7 +212,10 @@ def await_effect(
             status = kube.get(where).get("status") or {}
         except GateError:
             return  # the decision stands and was answered; that is what this command is about
-        if any(status.get(key) != before.status.get(key) for key in ("phase", "hold", "attempt")):
+        if any(
+            status.get(key) != before.status.get(key)
+            for key in ("phase", "hold", "attempt", "paused", "currentStep")
+        ):
             return
         sleep(ANSWER_POLL_SECONDS)
 

@@ -133,8 +133,9 @@ def gate_parser() -> Parser:
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
 
-    from gatewright_cli import parser_verbs
+    from gatewright_cli import parser_orders, parser_verbs
 
+    parser_orders.add(commands)
     parser_verbs.add(commands)
     ledger = commands.add_parser(
         "ledger",

@@ -225,7 +225,7 @@ async def test_override_to_a_step_sets_the_weight_that_it_needs() -> None:
     await until(process, course, Phase.PROGRESSING, step=3)
     assert world.canary_weight() == 50
     condition = next(c for c in status(world).conditions if c.type == "Overridden")
-    assert "sends it on to step 3" in condition.message
+    assert "sends it on to step 4" in condition.message
     back = world.emergency("1")
     await pass_time(process, course, 5)
     assert outcome(world, back)[0] == "Refused"
