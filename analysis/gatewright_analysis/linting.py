@@ -123,10 +123,7 @@ def _alone(manifest: Manifest) -> tuple[list[LintFinding], Model | None]:
         # Strict, as the API server is: "5" is no number there.
         model = kind.model.model_validate_json(json.dumps(body, default=str), strict=True)
     except ValidationError as refused:
-        return [
-            *unknown,
-            *(error(*_told(each)) for each in refused.errors(include_url=False, include_input=False)),
-        ], None
+        return [*unknown, *(error(*told) for told in _refusals(refused))], None
     except ValueError as odd:
         return [*unknown, error(("spec",), f"It can't be written as JSON: {odd}.")], None
     wrong = [error(path, sentence) for path, sentence in _rules(model)]
@@ -156,11 +153,15 @@ def _rules(model: Model) -> list[tuple[Path, str]]:
     return list(broken(model))
 
 
-def _told(error: Any) -> tuple[Path, str]:
-    where = tuple(error["loc"])
-    name = ".".join(map(str, where))
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return where, f"{name}: {message[:1].lower()}{message[1:]}."
+def _refusals(refused: ValidationError) -> Iterator[tuple[Path, str]]:
+    """What the model refuses; not what only follows from it, such as a list that lacks the item that was refused."""
+    errors = refused.errors(include_url=False, include_input=False)
+    places = [tuple(error["loc"]) for error in errors]
+    for where, error in zip(places, errors, strict=True):
+        if any(other[: len(where)] == where and len(other) > len(where) for other in places):
+            continue
+        message = str(error["msg"]).removeprefix("Value error, ")
+        yield where, f"{'.'.join(map(str, where))}: {message[:1].lower()}{message[1:]}."
 
 
 def _has(known: Sequence[str]) -> str:

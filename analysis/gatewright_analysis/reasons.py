@@ -116,7 +116,7 @@ class Reason(StrEnum):
     SOURCE_NOT_ALLOWED = "SourceNotAllowed"
     """The MetricSource is not for this namespace."""
     SECRET_NOT_FOUND = "SecretNotFound"
-    """The Secret or key that a MetricSource names does not exist."""
+    """The Secret or key that a MetricSource or a NotificationSink names does not exist."""
     NO_EVIDENCE_FOR_STAGE = "NoEvidenceForStage"
     """The contract has no evidence for a stage that the Rollout gates."""
 
@@ -139,6 +139,8 @@ class Reason(StrEnum):
     """A person ended a Pause, or a step that waits."""
     HELD = "Held"
     """A person has to decide."""
+    ESCALATED = "Escalated"
+    """Nobody decided a hold in time, or a person called the next one."""
     HOLD_TIMED_OUT = "HoldTimedOut"
     """Nobody decided in time, and a breach was proven."""
     APPROVED = "Approved"
@@ -251,6 +253,16 @@ class Reason(StrEnum):
     """The ledger can't be written, so nothing is promoted."""
     LEDGER_BROKEN = "LedgerBroken"
     """The ledger does not verify, so nothing is promoted."""
+
+    # Who was told
+    NOTIFIED = "Notified"
+    """A sink has taken a notification."""
+    NOT_NOTIFIED = "NotNotified"
+    """A notification was given up: the sink did not take it for hours."""
+    SINK_ANSWERS = "SinkAnswers"
+    """Nothing stands against telling this sink."""
+    SINK_FAILS = "SinkFails"
+    """The sink does not take what it is sent; it is tried again."""
 
     # What became of a review or an order
     NOT_ALLOWED = "NotAllowed"

@@ -182,9 +182,9 @@ def limit_of(check: Object) -> str:
     limit = check.get("limit") or {}
     if "maxBadRatio" in limit:
         bad = limit["maxBadRatio"]
-        return f"at most {share(bad)} bad, so at least {share(1 - bad, 1.0)} good"
+        return f"at most {share(bad)} bad, so at least {share(1 - bad)} good"
     if "minGoodRatio" in limit:
-        return f"at least {share(limit['minGoodRatio'], 1.0)} good"
+        return f"at least {share(limit['minGoodRatio'])} good"
     return "; ".join(filter(None, map(own_limit, check.get("evidence") or []))) or "no limit of its own"
 
 
@@ -198,7 +198,7 @@ def own_limit(entry: Object) -> str:
         return "a value of " + " and ".join(filter(None, ends))
     if burn := entry.get("burnRate"):
         bad = burn["maxBurn"] * (1 - burn["objective"])
-        return f"a burn rate of at most {burn['maxBurn']:g} against {share(burn['objective'], 1.0)}: at most {share(bad)} bad"
+        return f"a burn rate of at most {burn['maxBurn']:g} against {share(burn['objective'])}: at most {share(bad)} bad"
     if "pods" in entry:
         return f"pods that stay ready, with at most {(entry['pods'] or {}).get('maxRestarts', 0)} restarts"
     if entry.get("job", {}).get("report") == "ExitCode":

@@ -46,6 +46,7 @@ OWN_WITH_VALUE = frozenset(
         "--reason",
         "--expires",
         "--to",
+        "--through",
         "--timeout",
         "--image",
         "--output",

@@ -61,12 +61,15 @@ def gate_parser() -> Parser:
         help="with --wait: first wait until the workload carries this image (or sha256:… digest)",
     )
 
+    from gatewright_cli.parser_get import add_get
+
+    add_get(command, commands)
     holds = command(
         commands,
         "holds",
         "what waits for a person",
         "What is held, the longest first, and whether you may approve it.",
-        formats=(*DATA, Output.NAME),
+        formats=(*DATA, Output.WIDE, Output.NAME),
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
@@ -92,6 +95,11 @@ def gate_parser() -> Parser:
         metavar="WHEN",
         required=True,
         help="when the waiver ends: a length (24h, 3d) or a time in RFC 3339",
+    )
+    approve.add_argument(
+        "--through",
+        metavar="STEP",
+        help="waive the same checks up to this step too, by its number in `review` (from 1), or `remaining`",
     )
     _decision(
         commands,
@@ -131,6 +139,14 @@ def gate_parser() -> Parser:
         "Writes a GateOrder: the held gate is judged again, and sampled checks that did not pass go on from the\n"
         "samples that they have had. Two times at most for one artifact. Needs the verb `operate` on the Rollout.",
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
+    )
+    _decision(
+        commands,
+        "escalate",
+        "call the next person to a held change now",
+        "Writes a GateOrder: what is held is escalated at once, as it would be when hold.escalateAfter is over.\n"
+        "It stays held. Once for each hold. Needs the verb `operate` on the Rollout.",
+        example="kubectl gate escalate checkout -n shop --reason 'I cannot judge these errors'",
     )
 
     from gatewright_cli import parser_orders, parser_verbs
@@ -208,7 +224,7 @@ def _decision(commands: "_Commands", name: str, short: str, long: str, example: 
     parser.add_argument("rollout", metavar="ROLLOUT")
     parser.add_argument("--reason", metavar="TEXT", required=True, help="why; the ledger keeps it")
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask (never asked without a terminal)"
+        "-y", "--yes", action="store_true", help="do not ask; reviews need it where there is no terminal"
     )
     parser.add_argument(
         "--timeout",

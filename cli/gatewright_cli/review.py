@@ -142,12 +142,11 @@ def short(case: Case, now: datetime, style: Style = PLAIN) -> list[str]:
 def _top(case: Case, style: Style, room: Room) -> list[str]:
     view, hold = case.view, case.hold
     weight = (view.status.get("weight") or {}).get("actual", 0)
-    state = (
-        f" in {shorten(view.namespace, 63)}: ",
-        f" at {shorten(where(case), 24)}, {weight} % of the traffic",
-    )
-    name = shorten(view.name, WIDTH - width("".join(state)) - len("held"))
-    lines = [style.paint(name, "bold") + state[0] + style.paint("held", "bold", "yellow") + state[1]]
+    name, namespace = style.paint(shorten(view.name, 63), "bold"), shorten(view.namespace, 63)
+    held = style.paint("held", "bold", "yellow")
+    said = f"{held} at {shorten(where(case), 24)}, {weight} % of the traffic"
+    whole = f"{name} in {namespace}: {said}"
+    lines = [whole] if width(whole) <= WIDTH else [f"{name} in", f"{namespace}: {said}"]
     lines += fold(hold.get("message") or hold.get("reason", ""), lines=room.why)
     if hold.get("note"):
         lines += fold(f"Changes requested: {hold['note']}", lines=room.note)

@@ -15,6 +15,7 @@ from gatewright_operator.cache import Cache, Writer
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.contracts import Contracts
 from gatewright_operator.guard import Gaps, Guard, Installed
+from gatewright_operator.keys import GUARD_POLICIES
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.lookups import Lookups
 from gatewright_operator.plan.snapshot import (
@@ -37,8 +38,10 @@ from gatewright_operator.resources import (
     SERVICES,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
+    Resource,
 )
-from gatewright_operator.shipped import AS_THE_CHART, Controllers, shipped
+from gatewright_operator.shipped import AS_THE_CHART, DECISION_POLICIES, Controllers, shipped
+from gatewright_operator.source_health import source_states
 from gatewright_operator.traffic.gateway_api import route_view
 from gatewright_operator.traffic.services import ServiceView, service_view
 from gatewright_operator.workload import (
@@ -110,7 +113,7 @@ class Observer:
         pinned, runs, waiting = (
             self.contracts.pinned(world, contract),
             self._runs(rollout),
-            await self._waiting(rollout),
+            await self._waiting(rollout, now),
         )
         return world, Snapshot(
             now=now,
@@ -134,11 +137,13 @@ class Observer:
             ),
             runs=runs,
             old_runs=self._old_runs(rollout),
+            sources=source_states(self._cache) if status.phase is Phase.HELD else {},
             waiting=waiting,
             memory=memory,
             ledger_broken=broken,
             guarded=not gaps.guard,
             waivers_unavailable=gaps.decisions,
+            proven_since=self._proven_since(),
             restore=await look.restore(world) if status.phase is Phase.RESTORING else None,
             namespace_terminating=await look.terminating(rollout),
             **self._traffic(world),
@@ -207,11 +212,11 @@ class Observer:
         newest_first = sorted(raws, key=lambda m: m["creationTimestamp"], reverse=True)
         return tuple((m["name"], m["uid"]) for m in newest_first[KEPT_RUNS:])
 
-    async def _waiting(self, rollout: Rollout) -> tuple[Authorised, ...]:
+    async def _waiting(self, rollout: Rollout, now: datetime) -> tuple[Authorised, ...]:
         namespace, name = rollout.metadata.namespace, rollout.metadata.name
         found: list[tuple[str, Authorised]] = []
         for resource in (GATE_REVIEWS, GATE_ORDERS):
-            for raw in self._cache.all(resource, namespace):
+            for raw in await self._written(resource, rollout, now):
                 if raw["spec"].get("rollout") != name or (raw.get("status") or {}).get("outcome"):
                     continue
                 if resource is GATE_REVIEWS:
@@ -223,6 +228,14 @@ class Observer:
                     allowed = await self._authoriser.may_order(namespace, order)
                     found.append((raw["metadata"]["creationTimestamp"], Authorised(allowed, order=order)))
         return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
+
+    async def _written(self, resource: Resource, rollout: Rollout, now: datetime) -> list[Json]:
+        """Reviews or orders of the namespace. Where a time-out may revert they are read anew: what was written before it
+        counts, though no watch has told of it yet."""
+        namespace, hold = rollout.metadata.namespace, rollout.status.hold
+        if hold is not None and hold.breach and hold.deadline <= now:
+            return await self._api.list(resource, namespace)
+        return list(self._cache.all(resource, namespace))
 
     async def _gaps(self) -> Gaps:
         """How the cluster's policies differ from the chart's; who the operator is there, the API server says."""
@@ -238,6 +251,18 @@ class Observer:
                 self._cache.all(VALIDATING_BINDINGS),
             )
         )
+
+    def _proven_since(self) -> datetime | None:
+        """When the last of the policies that prove who decides, or of their bindings, was written."""
+        found = []
+        for resource in GUARD_POLICIES:
+            for raw in self._cache.all(resource):
+                metadata = raw["metadata"]
+                if metadata["name"] in DECISION_POLICIES:
+                    writers = self._cache.writers(resource, "", metadata["name"])
+                    found.append(metadata.get("creationTimestamp", ""))
+                    found += [w.at for w in writers if not w.subresource]
+        return max((datetime.fromisoformat(at) for at in found if at), default=None)
 
 
 def _other(writers: tuple[Writer, ...]) -> str:

@@ -16,6 +16,7 @@ from gatewright_operator.cache import Cache
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.errors import ApiError, LedgerUnwritable
 from gatewright_operator.forecast import Forecasts
+from gatewright_operator.hold_metrics import forget_hold, measure_hold
 from gatewright_operator.keys import Key
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.metrics import Metrics
@@ -95,7 +96,7 @@ class Reconciler:
                 self._ledger.forget(key.namespace, key.name)
                 if self._forecasts is not None:
                     self._forecasts.forget(key.namespace, key.name)
-                self._metrics.held_since.remove(namespace=key.namespace, rollout=key.name)
+                forget_hold(self._metrics, key.namespace, key.name)
                 await release_orphans(self._api, self._cache, self._recorder, key.namespace)
                 return None
             try:
@@ -152,7 +153,7 @@ class Reconciler:
                     "did": status.message,
                 },
             )
-        self._measure(world, status)
+        self._measure(world, snapshot, todo, status)
         self._wake_watched(snapshot, status)
 
     def _wake_watched(self, snapshot: Snapshot, status: RolloutStatus | None) -> None:
@@ -181,14 +182,11 @@ class Reconciler:
         except ApiError:
             log.warning("the status cannot be written either", extra={"rollout": world.name})
 
-    def _measure(self, world: World, status: RolloutStatus | None) -> None:
+    def _measure(self, world: World, snapshot: Snapshot, todo: Plan, status: RolloutStatus | None) -> None:
         names = {"namespace": world.namespace, "rollout": world.name}
         if status is None:
             return
-        if status.hold is None:
-            self._metrics.held_since.remove(**names)
-        else:
-            self._metrics.held_since.set(status.hold.since.timestamp(), **names)
+        measure_hold(self._metrics, snapshot, todo, status)
         self._metrics.ledger_sequence.set(self._ledger.head(world.namespace, world.name).sequence, **names)
 
     async def _run(self, key: Key) -> float | None:

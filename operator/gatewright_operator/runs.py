@@ -63,11 +63,17 @@ class RunTicker:
         self._metrics = metrics
         self._sources = Sources(api, cache, metrics, namespace=namespace)
         self.health = SourceHealth(api, cache, self._sources)
+        self._sources.on_fault = self._doubt
         self.watch = WorldWatch(self._sources)
         self.forecasts = Forecasts(self._sources)
         self._states: dict[Key, RunState] = {}
         self.contract_by_digest: Callable[[str, str, str], PinnedContract | None] = _no_contract
         self.draws: Callable[[str, str], Draws] = _no_draws
+
+    def _doubt(self, source: str) -> None:
+        """A look got no answer: the source is asked now, not when its turn comes, because clocks stop while it is down."""
+        if self.health.doubt(source):
+            self._queue.add(Key("source", "", source))
 
     def forget(self, key: Key) -> None:
         state = self._states.pop(key, None)

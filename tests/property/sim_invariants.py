@@ -416,6 +416,10 @@ class Invariants:
         if reason in _BY_THE_WORLD:
             self._world_turned(reason, revision)
             return
+        if reason == "HoldTimedOut":
+            breached = [v for v in self._verdicts(revision) if any(c.get("breach") for c in v["checks"])]
+            assert breached, f"{entry.key.kind} of {revision} by the clock, and no breach was proven"
+            return
         decisions = {
             **{v["decision"]: True for v in self._verdicts(revision)},
             **{o["spec"].get("decision") or o["spec"]["order"]: True for o in self._decisions(revision)},

@@ -148,7 +148,7 @@ _ACCIDENTAL = {
     "resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "observedGeneration",
     "observedWorkloadGeneration", "message", "conditions", "since", "at", "progressAt", "stepStartedAt", "deadline",
     "startsAt", "weightAt", "startedAt", "finishedAt", "observedAt", "head", "ownerReferences", "rolloutUID",
-    "expiresAt", "deletionTimestamp", "selector", "reviews",
+    "expiresAt", "deletionTimestamp", "selector", "reviews", "escalateAt", "escalatedAt", "openedAt", "clockStoppedSince",
 }  # fmt: skip
 """Times, versions and names that the server gives: two runs that differ in nothing else have gone the same way."""
 

@@ -158,7 +158,7 @@ def test_what_others_wrote_cannot_steer_the_terminal() -> None:
         run(check(message=evil, fixHint=evil)),
     )
     case = Case(view, None, ())
-    for lines in (status_lines(view), review.render(case, NOW), holds.render([view.rollout], [True], NOW)):
+    for lines in (status_lines(view), review.render(case, NOW), holds.render([view.rollout], ["yes"], NOW)):
         assert not any("\x1b" in line or "\x07" in line or "\n" in line for line in lines)
         assert "Accepted: all is well" not in lines
 
@@ -309,16 +309,54 @@ def test_advice_for_too_little_traffic_counts_what_is_missing() -> None:
 
 
 def test_holds_are_listed_the_longest_first() -> None:
-    old = held(hold=hold(since=at(days=-2)))
+    old = held(
+        hold=hold(
+            since=at(days=-2),
+            escalatedAt=at(minutes=-3),
+            approvalsNeeded=2,
+            approvals=[{"reviewer": "sre-1", "review": "r", "expiresAt": at(hours=1)}],
+        )
+    )
     old["metadata"]["name"] = "cart"
     found = holds.held_of([held(), old, rollout(phase="Progressing")])
-    assert holds.render(found, [None, True], NOW) == [
-        "NAMESPACE  ROLLOUT   HELD  STEP    STARTED BY  WAIT ENDS  MAY I  WHY",
-        "shop       cart      2d    2 of 4  dev-1       in 20h     ?      BelowThreshold: http-success is neither proven nor disproven.",
-        "shop       checkout  12m   2 of 4  dev-1       in 20h     yes    BelowThreshold: http-success is neither proven nor disproven.",
+    assert holds.render(found, ["no: you have approved", "yes"], NOW) == [
+        "NAMESPACE  ROLLOUT   HELD  STEP    STARTED BY  WAIT ENDS                 APPROVED  MAY I                  WHY",
+        "shop       cart      2d    2 of 4  dev-1       in 20h, escalated 3m ago  1/2       no: you have approved  BelowThreshold: http-success is neither proven nor disprove…",
+        "shop       checkout  12m   2 of 4  dev-1       in 20h                    0/1       yes                    BelowThreshold: http-success is neither proven nor disprove…",
         "",
         "Look at one: kubectl gate review cart -n shop",
     ]
+
+
+def test_the_wide_list_of_holds_says_what_the_clock_does_and_cuts_nothing() -> None:
+    stopped = held(hold=hold(clockStoppedSince=at(minutes=-5), clockStoppedBy="prometheus is unreachable."))
+    [_, line, *_] = holds.render([stopped], ["?"], NOW, wide=True)
+    assert f"{CANARY}  checkout-{CANARY}-1-1  its clock stands for 5m: prometheus is unreachable" in line
+    assert "clock stopped" in line
+    assert line.endswith("http-success is neither proven nor disproven.")
+
+
+APPROVED_BY_ME = {"approvals": [{"reviewer": "sre-1", "review": "r", "expiresAt": at(hours=1)}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed", "word"),
+    [
+        ({}, True, "yes"),
+        ({}, False, "no"),
+        ({}, None, "?"),
+        ({"initiator": "sre-1"}, True, "no: you started it"),
+        ({"initiator": "sre-1"}, False, "no"),
+        (APPROVED_BY_ME, True, "no: you have approved"),
+        ({"blocking": []}, True, "no: nothing to waive"),
+    ],
+)
+def test_may_i_says_why_not(changes: dict[str, Any], allowed: bool | None, word: str) -> None:
+    found = held(hold=hold(**changes))
+    assert holds.may_i(found, allowed, "sre-1") == word
+    told = holds.entry(found, word)
+    assert told["mayApprove"] is {"yes": True, "?": None}.get(word, False)
+    assert told["why"] == word.partition(": ")[2]
 
 
 def test_no_holds_is_a_sentence() -> None:

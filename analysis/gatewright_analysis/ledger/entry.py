@@ -34,6 +34,8 @@ class EntryKind(StrEnum):
     """A breach that was proven after a HOLD or an early pass."""
     HELD = "Held"
     """A HOLD outside any gate."""
+    ESCALATED = "Escalated"
+    """A HOLD that nobody decided: the second, louder call. The key's cause is the digest of what is held."""
     REVIEW = "Review"
     """A person's decision on a HOLD; an Approve is a waiver."""
     ORDER = "Order"

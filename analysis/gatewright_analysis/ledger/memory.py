@@ -81,6 +81,8 @@ class LedgerMemory:
     """By revision."""
     tickets: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
     """Ids of checks whose one Wilson look is spent, by (revision, step)."""
+    escalated: Mapping[str, datetime] = field(default_factory=dict)
+    """When a HOLD was escalated, by the digest of the evidence that is held."""
     waivers: tuple[Waiver, ...] = ()
     verdict: Verdict | None = None
     """The last one."""
@@ -150,6 +152,8 @@ def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
             return _at_step(memory, entry)
         case EntryKind.VERDICT | EntryKind.BREACH:
             return _judged(_at_step(memory, entry), entry)
+        case EntryKind.ESCALATED:
+            return replace(memory, escalated={**memory.escalated, entry.key.cause: _escalated_at(entry)})
         case EntryKind.REVIEW:
             return _reviewed(memory, entry)
         case EntryKind.ORDER:
@@ -240,6 +244,14 @@ def _judged(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         {**memory.tickets, place: memory.tickets.get(place, frozenset()) | spent} if spent else memory.tickets
     )
     return replace(memory, verdict=verdict, tickets=tickets)
+
+
+def _escalated_at(entry: Entry) -> datetime:
+    """As status says it: the entry may have been written later."""
+    try:
+        return datetime.fromisoformat(str(entry.body.get("at")))
+    except ValueError as error:
+        raise _unreadable(entry, f"its at: {error}") from error
 
 
 def _reviewed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:

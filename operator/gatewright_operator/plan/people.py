@@ -102,6 +102,7 @@ def _word(waiting: Authorised) -> Reason:
     assert waiting.order is not None
     words = {
         OrderKind.ABORT: Reason.ABORTED,
+        OrderKind.ESCALATE: Reason.ESCALATED,
         OrderKind.PAUSE: Reason.PAUSED,
         OrderKind.RESUME: Reason.RESUMED,
         OrderKind.OVERRIDE: Reason.OVERRIDDEN,
@@ -118,11 +119,8 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
             Reason.WRONG_REVISION,
             f"What is held now is revision {d.canary.revision}, not {spec.revision}.",
         )
-    if (spec.run, spec.step, spec.evidence_digest) != (hold.run, hold.step, hold.evidence_digest):
-        return (
-            Reason.NOT_HELD,
-            f"What is held now is run {hold.run} at step {hold.step}. Look at it with: kubectl gate review {spec.rollout}",
-        )
+    if (stale := refusals.of_another_hold(spec, hold)) is not None:
+        return Reason.NOT_HELD, stale
     if (refusal := refusals.of_account(d, spec.rollout, spec.reviewer)) is not None:
         return refusal
     return refusals.of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
@@ -132,6 +130,8 @@ def _refusal_of_order(
     d: Draft, order: GateOrder, kinds: tuple[OrderKind, ...], revision: str | None
 ) -> tuple[Reason, str] | None:
     spec = order.spec
+    if spec.order is OrderKind.ESCALATE and spec.order not in kinds:
+        return Reason.NOT_HELD, f"Nothing is held, so there is nothing to escalate; it is {d.status.phase}."
     if spec.order not in kinds:
         return not_now(d, spec.order)
     if revision is not None and spec.revision != revision:

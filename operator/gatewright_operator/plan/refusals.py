@@ -3,10 +3,10 @@
 The sentences are the policies' own (`operator/gatewright_operator/policies`).
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from gatewright_analysis.kinds.base import format_duration
-from gatewright_analysis.kinds.review import GateOrder, GateReview
+from gatewright_analysis.kinds.review import GateOrder, GateReview, GateReviewSpec
 from gatewright_analysis.kinds.rollout import DecisionRules, HoldStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.waiver import waiver_in_force
@@ -14,6 +14,8 @@ from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.snapshot import Snapshot
 
 LONGEST_OVERRIDE = timedelta(hours=1)
+SETTLES = timedelta(seconds=5)
+"""Kubernetes applies a changed policy after about a second."""
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 Refusal = tuple[Reason, str]
@@ -51,8 +53,8 @@ def of_account(d: Draft, rollout: str, name: str) -> Refusal | None:
     )
 
 
-def unproven(d: Draft) -> Refusal | None:
-    """What proves who decides is missing or altered: anybody could have written that name."""
+def unproven(d: Draft, written: datetime | None) -> Refusal | None:
+    """What proves who decides is missing or altered, or was when this was written: anybody could have signed it."""
     if not d.s.guarded:
         return (
             Reason.GUARD_MISSING,
@@ -63,6 +65,24 @@ def unproven(d: Draft) -> Refusal | None:
             Reason.WAIVERS_UNAVAILABLE,
             f"Nothing proves now who wrote this: {d.s.waivers_unavailable}. Install the chart again, then decide again.",
         )
+    since = d.s.proven_since
+    if since is not None and (written is None or written < since + SETTLES):
+        return (
+            Reason.WAIVERS_UNAVAILABLE,
+            f"The policies that prove who wrote this were changed at {since.isoformat()}, when it stood already or was being written. Decide again.",
+        )
+    return None
+
+
+def of_another_hold(spec: GateReviewSpec, hold: HoldStatus) -> str | None:
+    """What is held now, where a review is about something else."""
+    look = f"Look at it with: kubectl gate review {spec.rollout}"
+    if spec.run != hold.run:
+        return f"What is held now is run {hold.run}. {look}"
+    if spec.step != hold.step:
+        return f"What is held now is step {hold.step}, not {spec.step}. {look}"
+    if spec.evidence_digest != hold.evidence_digest:
+        return f"What is held now is run {hold.run}, and its evidence is {hold.evidence_digest}, not what you have seen. {look}"
     return None
 
 
@@ -70,7 +90,7 @@ def of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> Refusal | None:
     """Whether an approval may waive what is held: whose it is, what it names, and until when."""
     spec = review.spec
     look = f"Look at it with: kubectl gate review {spec.rollout}"
-    if (refusal := unproven(d)) is not None:
+    if (refusal := unproven(d, review.metadata.creation_timestamp)) is not None:
         return refusal
     if hold.initiator and spec.reviewer == hold.initiator:
         return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
@@ -128,7 +148,7 @@ def _too_long(d: Draft, review: GateReview) -> Refusal | None:
 def of_override(d: Draft, order: GateOrder) -> Refusal | None:
     """Whether an Override is proven and in force. The initiator of the change may give it."""
     created, ends = order.metadata.creation_timestamp, order.spec.expires_at
-    if (refusal := unproven(d)) is not None:
+    if (refusal := unproven(d, created)) is not None:
         return refusal
     if created is None or ends is None:
         return Reason.EXPIRED, "An Override needs expiresAt."
