@@ -9,7 +9,8 @@ import pytest
 from devcluster import Instance
 from devcluster.install import Operator
 from tests.cluster.checkout import in_hours
-from tests.cluster.releases import GATE, GOOD, LONG_GATE, Person, Release
+from tests.cluster.operators import OperatorKeeper
+from tests.cluster.releases import DOUBTFUL, GATE, GOOD, LONG_GATE, Person, Release
 from tests.cluster.support import eventually
 
 pytestmark = pytest.mark.timeout(400)
@@ -157,3 +158,63 @@ def test_an_override_to_a_step_that_lets_breaches_be(
     assert status["rejected"]["reason"] == "Aborted"
     shop.clean_at_rest()
     shop.verify_ledger()
+
+
+def test_what_waits_between_two_gates_is_still_watched(
+    cluster: Instance, operator: Operator, namespace: str, sre: Path
+) -> None:
+    steps = [{"setWeight": 50}, {"gate": GATE}, {"pause": {}}, {"gate": GATE}]
+    shop = Release.create(cluster, namespace, steps=steps)
+    shop.set_setting("ERROR_RATE", "0")
+    with shop.traffic():
+        shop.release_with_setting("ERROR_RATE", "0")
+        status = shop.phase("Paused", step=2)
+        assert status["paused"]["run"].endswith("-1-1"), status["paused"]
+        assert "by" not in status["paused"]
+        # Its processes start anew, and the version is not what it was when it passed.
+        shop.set_setting("ERROR_RATE", "0.9")
+        gone = shop.kubectl("delete", "pods", "-l", "gatewright.dev/rollout=checkout", "--wait=false")
+        assert gone.ok, gone.err
+        status = shop.phase("RolledBack")
+    assert status["rejected"]["reason"] in ("BreachAbsolute", "BreachTwoArm", "TotalFailure")
+    assert [e["key"]["step"] for e in shop.entries("Breach")] == ["1"]
+    shop.clean_at_rest()
+    shop.verify_ledger()
+
+
+def test_an_approval_in_a_pause_waits_for_the_resume(
+    cluster: Instance, operators: OperatorKeeper, namespace: str, sre: Path
+) -> None:
+    shop = Release.create(cluster, namespace)
+    with shop.traffic():
+        shop.release(**DOUBTFUL)
+        shop.phase("Held")
+        assert shop.gate("pause", "checkout", "--reason", "wait for the cache", who=sre).ok
+        assert shop.status["paused"]["by"] == "sre-a"
+        assert shop.review("Approve", who=sre).ok
+        shop.phase("Paused")
+        operators.kill()
+        operators.ensure()
+        assert shop.status["phase"] == "Paused"
+        assert "Promoted" not in shop.kinds()
+        resumed = shop.gate("resume", "checkout", "--reason", "the cache is warm", who=sre)
+        assert resumed.ok, resumed.err
+        assert "sre-a sends" in resumed.out
+        shop.promoted("v2")
+    shop.verify_ledger()
+
+
+def test_the_plugin_overrides_and_says_what_follows(
+    cluster: Instance, operator: Operator, namespace: str, on_call: Path
+) -> None:
+    shop = Release.create(cluster, namespace, steps=WAITS)
+    shop.release(**GOOD)
+    shop.phase("Progressing", step=1)
+    words = ("override", "checkout", "--reason", "the old version loses orders", "--expires", "30m")
+    answer = shop.gate(*words, "--to", "promote", who=on_call)
+    assert answer.ok, answer.err
+    assert "sre-on-call overrides the gates" in answer.out
+    shop.promoted("v2")
+    too_long = shop.gate(*words[:-1], "3h", "--to", "promote", who=on_call)
+    assert not too_long.ok
+    assert "nothing to override" in too_long.err

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright_analysis.kinds.rollout import Phase
-from gatewright_operator.resources import GATE_ORDERS, GATE_RUNS
+from gatewright_operator.resources import DEPLOYMENTS, GATE_ORDERS, GATE_RUNS
 from tests.property import sim_objects as objects
-from tests.property.sim_api import Client
+from tests.property.sim_api import Call, Client
 from tests.property.sim_explore import meddled, moments
 from tests.property.sim_invariants import Invariants
 from tests.property.sim_objects import NAMESPACE
@@ -413,3 +413,48 @@ async def test_an_operator_that_dies_after_each_single_write_obeys_once(act: str
     await run(process, course)
     await settle(process)
     PLAIN.assert_ended(world, invariants)
+
+
+async def decided_and_not_begun() -> tuple[Process, Invariants, Course]:
+    """`Promoted` stands in the ledger, and a crash came before the Deployment was un-paused."""
+    process, invariants, course = await at_gate(PLAIN, step=3)
+    world = process.world
+
+    async def die(call: Call) -> None:
+        if call.resource == DEPLOYMENTS and "Promoted" in kinds(world):
+            raise Crash
+
+    process = Process(world, Client(world.api, before=die))
+    with pytest.raises(Crash):
+        await run(process, course)
+    assert status(world).phase in (Phase.PROGRESSING, Phase.PROMOTING)
+    world.order("Pause")
+    process = Process(world)
+    await pass_time(process, course, 60)
+    found = status(world)
+    assert (found.phase, found.paused.by) == (Phase.PROMOTING, "sre-a")
+    return process, invariants, course
+
+
+async def test_between_its_promotion_and_its_rolling_update_a_pause_still_stops_it() -> None:
+    process, invariants, course = await decided_and_not_begun()
+    world = process.world
+    assert world.canary_weight() == 50
+    world.order("Resume")
+    await run(process, course)
+    PLAIN.assert_ended(world, invariants)
+
+
+@pytest.mark.parametrize("end", ["breach", "Abort"])
+async def test_and_a_breach_or_an_abort_then_is_a_way_back_without_a_pod_replaced(end: str) -> None:
+    process, invariants, course = await decided_and_not_begun()
+    world = process.world
+    if end == "breach":
+        last = next(r for r in world.api.all(GATE_RUNS) if r["spec"]["step"] == "3")
+        give_verdict(world, last, "ROLLBACK", breach=True)
+    else:
+        world.order("Abort")
+    await run(process, course)
+    assert status(world).phase is Phase.ROLLED_BACK
+    assert "Restoring" not in kinds(world)
+    invariants.at_rest()
