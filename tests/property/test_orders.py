@@ -245,12 +245,27 @@ async def test_an_override_passes_over_what_lies_between() -> None:
     scenario.assert_ended(process.world, invariants)
 
 
+async def test_an_override_sets_a_weight_again_that_somebody_took_away() -> None:
+    steps = [*objects.WITH_PAUSE, {"gate": objects.GATE}]
+    scenario = Scenario("contested", rollout=objects.rollout(steps, bake=None))
+    process, invariants, course = await at_gate(scenario)
+    world = process.world
+    world.set_weights(100, 0)
+    await until(process, course, Phase.HELD)
+    assert world.canary_weight() == 0
+    world.emergency("4")
+    await until(process, course, Phase.PROGRESSING, step=4)
+    assert world.canary_weight() == 25
+    await run(process, course)
+    scenario.assert_ended(world, invariants)
+
+
 async def test_an_override_of_more_than_an_hour_and_one_that_has_ended_are_refused() -> None:
     process, _, course = await at_gate()
     world = process.world
     long, over = world.emergency("Promote", minutes=61), world.emergency("Promote", minutes=0)
     await pass_time(process, course, 5)
-    assert "an hour at most" in outcome(world, long)[1]
+    assert "after 1h at most" in outcome(world, long)[1]
     assert "before it was heard" in outcome(world, over)[1]
     assert "Promoted" not in kinds(world)
 
