@@ -26,7 +26,19 @@ _ENDS = {
 }
 _LOOKS = {"PROMOTE": "green", "HOLD": "yellow", "ROLLBACK": "red"}
 _EVENTS = frozenset(
-    ("Verdict", "Breach", "Held", "Escalated", "Review", "Order", "Promoted", "Back", "Restoring")
+    (
+        "Verdict",
+        "Breach",
+        "BreachIgnored",
+        "Held",
+        "Escalated",
+        "Review",
+        "Order",
+        "Overridden",
+        "Promoted",
+        "Back",
+        "Restoring",
+    )
 )
 
 
