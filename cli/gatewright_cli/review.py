@@ -221,6 +221,8 @@ def _pasteable(case: Case, repeated: str) -> list[str] | None:
         if width(whole) <= WIDTH:
             lines.append(whole)
             continue
-        verb, dash, rest = start.partition(" -n ")
-        lines += [f"  {verb} \\", f"    {dash.lstrip()}{rest} {options}"]
+        if width(start) + len("   \\") > WIDTH:  # before the namespace, then
+            start, dash, rest = start.partition(" -n ")
+            options = f"{dash.lstrip()}{rest} {options}"
+        lines += [f"  {start} \\", f"    {options}"]
     return lines if max(map(width, lines)) <= WIDTH else None
