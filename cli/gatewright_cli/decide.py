@@ -1,4 +1,4 @@
-"""`abort`, `retry`, `more-samples`: a person's word, as an object of its own; and what reviews share with them."""
+"""`abort`, `retry`, `more-samples`, `escalate`: a person's word, as an object of its own; and what reviews share with them."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ from gatewright_cli.view import View, proven, step_word
 REASON_SHORTEST, REASON_LONGEST = 10, 1024
 ANSWER_POLL_SECONDS = 0.3
 EFFECT_SECONDS = 3.0
-ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples"}
+ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples", "escalate": "Escalate"}
 _ABORTABLE = frozenset(("Progressing", "Paused", "Held", "Promoting", "Baking"))
 
 
@@ -97,6 +97,9 @@ def order_revision(view: View, verb: str, repeated: str) -> str:
     if verb == "abort":
         revision = canary or (status.get("observedRevision") if view.phase in _ABORTABLE else "")
         missing = "has no release on its way, so there is nothing to abort"
+    elif verb == "escalate":
+        revision = canary if view.phase == "Held" else ""
+        missing = "is not held, so there is nothing to escalate"
     elif verb == "more-samples":
         revision = canary if view.phase == "Held" else ""
         missing = "is not held, so there is no gate to which samples could be added"

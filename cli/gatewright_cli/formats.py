@@ -32,12 +32,18 @@ class Output(StrEnum):
 DATA = (Output.JSON, Output.YAML)
 """What every command has that answers with more than a sentence."""
 
-HELP = {
+EXPORTED = ("jsonl", "in-toto", "test-result", "svr")
+"""Of `ledger export`, which has no text: entries as stored, or statements of one predicate type or of both."""
+
+HELP: dict[str, str] = {
     Output.WIDE: "more columns",
     Output.NAME: "only names, for other commands",
     Output.JSON: "JSON for programs",
     Output.YAML: "the same as YAML",
     Output.JSONL: "JSON, one entry a line",
+    "in-toto": "both kinds of in-toto statements",
+    "test-result": "a statement for each verdict",
+    "svr": "a statement for each PROMOTE",
 }
 
 

@@ -1,4 +1,4 @@
-"""`ledger show` and `ledger verify`: what was decided, and the proof that nobody changed it since.
+"""`ledger show`, `verify`, `export`, `replay`: what was decided, and the proof that nobody changed it since.
 
 The ConfigMaps come from the cluster, or from a file that `kubectl get configmaps` wrote, so that a ledger can be
 verified where there is no cluster.
@@ -57,6 +57,10 @@ def run(
             else replay.from_file(evidence, source.rollout)
         )
         return replay.run(source, stored, output=Output(output or ""))
+    if action == "export":
+        from gatewright_cli import export
+
+        return export.run(source, output or export.ENTRIES)
     if action == "show":
         return _show(source, output)
     return _verify(source, head, output=Output(output or ""))

@@ -38,6 +38,10 @@ def _gate(argv: list[str]) -> int:
         from gatewright_cli import ledger
 
         return ledger.run(flags, args.action, *_ledger_arguments(args))
+    if args.command == "lint":
+        from gatewright_cli import lint
+
+        return lint.run(args.file, output=_output(args))
     return _on_cluster(flags, args)
 
 
@@ -82,6 +86,19 @@ def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
             from gatewright_cli import review
 
             return review.run(kube, _name(args.rollout), output=_output(args))
+        case "explain":
+            from gatewright_cli import explain
+
+            rollout, check = explain.split(args.check)
+            return explain.run(kube, _name(rollout), check, output=_output(args))
+        case "history":
+            from gatewright_cli import past
+
+            return past.run(kube, _name(args.rollout), output=_output(args))
+        case "can-i":
+            from gatewright_cli import can_i
+
+            return can_i.run(kube, _name(args.rollout), args.verb, output=_output(args))
         case verb:
             from gatewright_cli import decide, durations, gatereview
 
@@ -112,6 +129,11 @@ def _gatewright(argv: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return Exit.USAGE
+    if args.command == "server":
+        from gatewright_cli.server import run as server
+
+        named = (args.kubeconfig, args.listen, args.tls_cert, args.tls_key, tuple(args.namespace))
+        return server.run(server.Options(*named))
     if args.command == "backtest":
         from gatewright_cli import backtest, parser_offline
 

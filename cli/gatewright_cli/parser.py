@@ -7,7 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from gatewright_cli.errors import UsageError
-from gatewright_cli.formats import DATA, HELP, Output
+from gatewright_cli.formats import DATA, EXPORTED, HELP, Output
 
 EXIT_CODES = """\
 exit codes:
@@ -36,7 +36,7 @@ def gate_parser() -> Parser:
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    status = _command(
+    status = command(
         commands,
         "status",
         "where a Rollout stands, on one screen",
@@ -63,8 +63,8 @@ def gate_parser() -> Parser:
 
     from gatewright_cli.parser_get import add_get
 
-    add_get(_command, commands)
-    holds = _command(
+    add_get(command, commands)
+    holds = command(
         commands,
         "holds",
         "what waits for a person",
@@ -73,7 +73,7 @@ def gate_parser() -> Parser:
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
-    review = _command(
+    review = command(
         commands,
         "review",
         "why a Rollout is held, and what would change it",
@@ -119,7 +119,10 @@ def gate_parser() -> Parser:
         commands,
         "abort",
         "send a running release back",
-        "Writes a GateOrder: all traffic goes back to stable. Needs the verb `operate` on the Rollout.",
+        "Writes a GateOrder: all traffic goes back to stable, and the Deployment keeps the refused template, paused.\n"
+        "This is what `kubectl rollout undo` would have done, which is refused on a paused Deployment. Then put the\n"
+        "old template back where it came from (Git, the chart): that alone moves no pod. Needs the verb `operate` on\n"
+        "the Rollout.",
     )
     _decision(
         commands,
@@ -137,7 +140,18 @@ def gate_parser() -> Parser:
         "samples that they have had. Two times at most for one artifact. Needs the verb `operate` on the Rollout.",
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
+    _decision(
+        commands,
+        "escalate",
+        "call the next person to a held change now",
+        "Writes a GateOrder: what is held is escalated at once, as it would be when hold.escalateAfter is over.\n"
+        "It stays held. Once for each hold. Needs the verb `operate` on the Rollout.",
+        example="kubectl gate escalate checkout -n shop --reason 'I cannot judge these errors'",
+    )
 
+    from gatewright_cli import parser_verbs
+
+    parser_verbs.add(commands)
     ledger = commands.add_parser(
         "ledger",
         help="what was decided, by whom, on which numbers",
@@ -156,7 +170,9 @@ def gatewright_parser() -> Parser:
         "operator", help="run the operator (its own options: gatewright operator --help)", add_help=False
     )
     from gatewright_cli import parser_offline
+    from gatewright_cli.server import arguments
 
+    arguments.add_server(commands)
     parser_offline.add_backtest(commands)
     parser_offline.add_plan(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
@@ -170,16 +186,18 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
 
 
-def _command(
+def command(
     commands: "_Commands",
     name: str,
     short: str,
     long: str,
     example: str = "",
     formats: tuple[str, ...] = DATA,
+    codes: str = EXIT_CODES,
 ) -> Parser:
+    """A subcommand with the `-o` that it understands."""
     epilog = "\n\n".join(
-        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, EXIT_CODES) if part
+        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, codes) if part
     )
     parser = commands.add_parser(
         name,
@@ -188,13 +206,13 @@ def _command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    told = "; ".join(f"{each}: {HELP[Output(each)]}" for each in formats if each in HELP)
+    told = "; ".join(f"{each}: {HELP[each]}" for each in formats if each in HELP)
     parser.add_argument("-o", "--output", choices=[str(each) for each in formats], help=told)
     return parser
 
 
 def _decision(commands: "_Commands", name: str, short: str, long: str, example: str = "") -> Parser:
-    parser = _command(
+    parser = command(
         commands,
         name,
         short,
@@ -220,10 +238,11 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
     for name, short in (
         ("show", "the entries, oldest first"),
         ("verify", "walk the hash chain from the first entry; exit code 1 says that it is broken"),
+        ("export", "the entries, or in-toto statements of the verdicts, as JSON lines"),
         ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
-        formats = (*DATA, Output.JSONL) if name == "show" else DATA
-        parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
+        formats = {"show": (*DATA, Output.JSONL), "export": EXPORTED}.get(name, DATA)
+        parser = command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
         what = "which of the ledgers in the file" if offline else "not needed with --file"
         parser.add_argument("rollout", metavar="ROLLOUT", nargs="?", help=what)
         parser.add_argument(
@@ -265,7 +284,7 @@ def _evidence(actions: "_Commands") -> None:
         ),
     ):
         pushing = name == "push"
-        parser = _command(
+        parser = command(
             actions,
             name,
             short,

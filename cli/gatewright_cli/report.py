@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from gatewright_cli.checks import check_table
+from gatewright_cli.countdown import countdown
 from gatewright_cli.durations import length_of
 from gatewright_cli.kube import Object
 from gatewright_cli.output import PLAIN, Style, ago, clean, fold, parse_time, shorten, span, table, until
@@ -227,10 +228,8 @@ def _run_state(run: Object, now: datetime) -> str:
 def _hold(view: View, now: datetime, style: Style, repeated: str) -> list[str]:
     hold = view.hold or {}
     where = step_word(view.spec.get("steps") or [], hold.get("step", ""))
-    lines = [
-        f"  {style.paint('Held', 'bold', 'yellow')} {where}, {ago(hold.get('since'), now)}; "
-        f"the wait ends {until(hold.get('deadline'), now)}."
-    ]
+    first, *more = fold(f"{where}, {ago(hold.get('since'), now)}; {countdown(hold, now)}.", "       ")
+    lines = [f"  {style.paint('Held', 'bold', 'yellow')} {first.strip()}", *more]
     if hold.get("note"):
         lines += fold(f"Changes requested: {hold['note']}", "  ", lines=3)
     return [*lines, *_next("Why, and what to do:", f"review {view.name}", view, repeated)]

@@ -167,6 +167,7 @@ ORDERS: list[tuple[str, str, dict[str, Any], str]] = [
     ("abort a bake", "abort", {"phase": "Baking", "observedRevision": CANARY}, CANARY),
     ("retry what was refused", "retry", {"phase": "RolledBack", "rejected": REJECTED}, OTHER),
     ("retry what is held", "retry", {"phase": "Held", "canary": canary(), "rejected": REJECTED}, CANARY),
+    ("escalate what is held", "escalate", {"phase": "Held", "canary": canary()}, CANARY),
 ]
 
 
@@ -346,8 +347,13 @@ def test_kubectl_that_is_not_there_is_said(
 
 
 COMMANDS = [
-    "status",
+    "explain",
+    "history",
+    "can-i",
+    "lint",
+    "more-samples",
     "get",
+    "status",
     "holds",
     "review",
     "approve",
@@ -359,7 +365,9 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "ledger show", "ledger verify"])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "ledger show", "ledger verify", "ledger export", "ledger replay"]
+)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         kubectl_gate([*command.split(), "--help"])
