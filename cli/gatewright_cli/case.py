@@ -10,9 +10,10 @@ from typing import Any
 from gatewright_analysis.evidence.packed import unpack
 from gatewright_analysis.evidence.record import CheckRecord, UnreadableRecord, read
 from gatewright_cli.advice import advise, after_approval
+from gatewright_cli.countdown import countdown
 from gatewright_cli.excerpt import bad_ratios, excerpt, sparkline
 from gatewright_cli.kube import Object
-from gatewright_cli.output import ago, clean, parse_time, shorten, span, until
+from gatewright_cli.output import ago, clean, parse_time, shorten, until
 from gatewright_cli.view import UNPROVEN, View, checks_of, proven, step_word
 
 _GOOD = ("pass", "waived", "not_proven")
@@ -296,27 +297,12 @@ def _attempts(case: Case, now: datetime) -> str:
 def held(case: Case, now: datetime) -> str:
     """Since when, when it was or will be escalated, when the wait ends and in what; or that the clock stands."""
     hold = case.hold
-    return f"{ago(hold.get('since'), now)}; {clock(hold, now)}{_end(case)}"
+    return f"{ago(hold.get('since'), now)}; {countdown(hold, now)}{_end(case, now)}"
 
 
-def clock(hold: Object, now: datetime) -> str:
-    """The countdown of a HOLD: `escalates in 3m; the wait ends in 20h`."""
-    stopped = parse_time(hold.get("clockStoppedSince"))
-    if stopped is not None:
-        source = shorten(str(hold.get("clockStoppedBy") or "a source is down"), 60).rstrip(".")
-        return f"its clock stands for {span(now - stopped)}: {source}"
-    escalated, escalates = hold.get("escalatedAt"), parse_time(hold.get("escalateAt"))
-    if escalated:
-        louder = f"escalated {ago(escalated, now)}; "
-    elif escalates is None:
-        louder = ""
-    else:
-        louder = f"escalates {until(hold['escalateAt'], now) if escalates > now else 'now'}; "
-    return f"{louder}the wait ends {until(hold.get('deadline'), now)}"
-
-
-def _end(case: Case) -> str:
-    if case.hold.get("clockStoppedSince"):
+def _end(case: Case, now: datetime) -> str:
+    ends = parse_time(case.hold.get("deadline"))
+    if case.hold.get("clockStoppedSince") or ends is None or ends <= now:
         return ""
     match str(case.hold_policy.get("onTimeout")):
         case "Rollback" if case.hold.get("breach"):

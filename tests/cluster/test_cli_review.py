@@ -243,7 +243,7 @@ def test_an_escalated_hold_whose_clock_stands_says_so(reported: Reported) -> Non
     who = reported.reviewer()
     screen = reported.gate(who, "review", "checkout").out
     assert re.search(
-        r"held +\S+ ago; its clock stands for \S+: MetricSource prometheus is unreachable", screen
+        r"held +\S+ ago; escalated \S+ ago; clock stopped since \S+ \(\S+\) because a source is down", screen
     ), screen
     assert "developer, proven; the same person wrote the contract last" in screen
     assert "clock stopped" in reported.gate(who, "holds").out
