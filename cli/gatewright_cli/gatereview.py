@@ -36,7 +36,7 @@ def run(kube: Kube, word: Word) -> Exit:
     Raises UsageError before anything is sent, Superseded when the HOLD changed while it was looked at, NotAllowed with
     the refuser's sentence.
     """
-    check_reason(word.reason)
+    check_reason(word)
     asking = may_go_on(word, sys.stdin.isatty() and sys.stderr.isatty(), kube.flags)
     expires_at = None if word.expires is None else expiry(word.expires, datetime.now(UTC))
     me, rollout = kube.whoami_and_rollout(word.rollout)

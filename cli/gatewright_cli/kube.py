@@ -255,10 +255,10 @@ def explain(stderr: str) -> GateError:
     if "(AlreadyExists)" in text:
         return AlreadyExists(_bare(text))
     if "(NotFound)" in text:
-        return NotFound(_bare(text))
+        return NotFound(_bare(text), then="kubectl gate get -A" if f"rollouts.{GROUP}" in text else "")
     if _NO_NETWORK.search(text):
-        return Unreachable(_bare(text))
-    return GateError(_bare(text))
+        return Unreachable(_bare(text), then="kubectl cluster-info")
+    return GateError(_bare(text), then="kubectl config get-contexts" if "context" in text else "")
 
 
 def _bare(text: str) -> str:
