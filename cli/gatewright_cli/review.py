@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 
 from gatewright_analysis.names import ROLLOUT_LABEL
 from gatewright_cli.advice import advise
-from gatewright_cli.case import Case, approving, as_json, commands, evidence_name, facts, where
+from gatewright_cli.case import Case, approving, as_json, commands, evidence_name, where
 from gatewright_cli.checks import check_table
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound
 from gatewright_cli.excerpt import sparkline
+from gatewright_cli.facts import facts
 from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, path
 from gatewright_cli.output import PLAIN, WIDTH, Style, clean, fold, print_lines, shorten, table, width
