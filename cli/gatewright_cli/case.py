@@ -101,6 +101,12 @@ class Case:
     def bad_ratios(self, check: Object) -> list[float | None]:
         return bad_ratios(self.records.get(str(check.get("id"))))
 
+    def sparkline(self, check: Object) -> str:
+        """The bad share of each window as a bar; half the height is the limit, where the check has one."""
+        threshold = check.get("threshold")
+        limit = 1 - threshold if isinstance(threshold, int | float) and 0 < threshold < 1 else None
+        return sparkline(self.bad_ratios(check), limit)
+
     @property
     def contract_changed(self) -> bool:
         """The contract is another by now than the one that judged."""
@@ -142,7 +148,7 @@ def as_json(case: Case) -> dict[str, Any]:
                 **check,
                 "wouldChange": advise(check),
                 "excerpt": case.excerpt(check),
-                "sparkline": sparkline(case.bad_ratios(check)),
+                "sparkline": case.sparkline(check),
                 "badRatios": case.bad_ratios(check),
             }
             for check in case.blocking

@@ -19,7 +19,7 @@ from gatewright_cli.decide import (
 from gatewright_cli.errors import Exit, NotAllowed, Superseded, UsageError
 from gatewright_cli.flags import KubeFlags
 from gatewright_cli.kube import Kube, Object, User, path
-from gatewright_cli.output import PLAIN, Style, clean
+from gatewright_cli.output import PLAIN, Style, clean, shorten
 from gatewright_cli.review import not_held, of_rollout, short
 from gatewright_cli.view import View, step_word
 
@@ -141,7 +141,7 @@ def written(view: View, spec: Object) -> list[str]:
             else step_word(view.spec.get("steps") or [], reach)
         )
         span = f", through {far}" if "through" in spec else f", for {far} alone"
-        lines.append(f"  a waiver of {len(spec['checks'])} checks until {spec['expiresAt']}{span}")
+        lines.append(f"  waives {shorten(', '.join(spec['checks']), 44)} until {spec['expiresAt']}{span}")
     return lines
 
 

@@ -9,7 +9,6 @@ from gatewright_cli.advice import advise
 from gatewright_cli.case import Case, approving, as_json, commands, evidence_name, where
 from gatewright_cli.checks import check_table
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound
-from gatewright_cli.excerpt import sparkline
 from gatewright_cli.facts import facts
 from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, path
@@ -189,7 +188,7 @@ def _blocking(case: Case, style: Style, room: Room) -> list[str]:
 
 
 def _of_check(case: Case, check: Object, room: Room) -> list[str]:
-    bars = sparkline(case.bad_ratios(check))
+    bars = case.sparkline(check)
     seen = " ".join(part for part in (bars, case.excerpt(check)) if part)
     message = clean(check.get("message", ""))
     lines = _under("seen", seen or message or "nothing is stored", room.seen)

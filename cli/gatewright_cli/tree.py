@@ -14,6 +14,7 @@ from gatewright_cli.view import View, checks_of, good_ratio
 
 ON_THE_WAY = ("Progressing", "Held", "Paused")
 _STEP_MARKS = {"done": ("✓", "green"), "now": ("▸", "bold"), "ahead": ("·", "dim")}
+_BY_NUMBERS = ("pass", "below_threshold")
 HEADER = ("NAME", "STATUS", "WEIGHT", "ATTEMPT", "SAYS")
 WIDE = ("REVISION", "RUN")
 
@@ -227,7 +228,8 @@ def _numbers(check: Object) -> str:
         "" if proven == "–" else f"({proven})",
         "" if threshold is None else f"≥ {share(threshold)}",
         f"n {samples(check)}" if check.get("samples") else "",
-        clean(check.get("reason", "")),
+        # What passed or fell short by its numbers says no more by its reason.
+        "" if ratio is not None and check.get("status") in _BY_NUMBERS else clean(check.get("reason", "")),
     ]
     return " ".join(part for part in parts if part)
 

@@ -168,7 +168,7 @@ def test_at_a_terminal_the_evidence_is_shown_and_a_no_writes_nothing(reported: R
             "12 of 1038 planned requests.",
             "developer, proven",
             "Approve, as reviewer-a:",
-            "a waiver of 1",
+            "waives http-success until",
         ):
             assert word in shown, shown
         code, out, after = terminal.type("n")

@@ -84,7 +84,7 @@ def test_the_evidence_is_shown_and_only_yes_is_a_yes(
     assert "checkout in shop: held at step 2 of 4, 5 % of the traffic" in lines[0]
     assert lines[-3:] == [
         "Approve, as sre-1: logs are clean",
-        "  a waiver of 1 checks until 2030-05-02T12:00:00Z, through step 4 of 4",
+        "  waives http-success until 2030-05-02T12:00:00Z, through step 4 of 4",
         "Approve? [y/N] ",
     ]
     assert len(lines) <= 40

@@ -308,6 +308,11 @@ def test_advice_for_too_little_traffic_counts_what_is_missing() -> None:
     )
 
 
+def test_advice_after_the_planned_look_promises_nothing_of_a_few_more_samples() -> None:
+    spent = check(statistics={"ticketUsed": True})
+    assert advice.advise(spent) == "a proven share of at least 99 %; proven is 98.71 %"
+
+
 def test_holds_are_listed_the_longest_first() -> None:
     old = held(
         hold=hold(
