@@ -110,6 +110,11 @@ class Kube:
         info = me.get("status", {}).get("userInfo", {})
         return User(info.get("username", ""), tuple(info.get("groups", ()))), rollout
 
+    def allowed(self, asked: Iterable[Object]) -> list[bool | None]:
+        """What `kubectl auth can-i` asks, for each of these resourceAttributes; None where there was no answer."""
+        answers = self._several([_may_i(each) for each in asked])
+        return [_allowed(answer) for answer in answers]
+
     def me_and_may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> tuple[str, list[bool | None]]:
         """The caller's name (empty where the API server did not say), and of each of these Rollouts, as (namespace, name),
         whether they may `verb` it: None where it did not say."""
