@@ -49,7 +49,7 @@ class Word:
 
 def run(kube: Kube, word: Word) -> Exit:
     """Create the object and wait for the operator's answer. Raises NotAllowed with the refuser's sentence."""
-    check_reason(word.reason)
+    check_reason(word)
     me, rollout = kube.whoami_and_rollout(word.rollout)
     view = View(rollout)
     kind, manifest = "gateorders", order_of(view, me, word, kube.flags.repeated)
@@ -64,12 +64,13 @@ def run(kube: Kube, word: Word) -> Exit:
     return report(view, kind, answered, word, kube.flags.repeated)
 
 
-def check_reason(reason: str) -> None:
+def check_reason(word: Word) -> None:
     """Raises UsageError for one that the API server would refuse: before anything is sent."""
-    if not REASON_SHORTEST <= len(reason.strip()) <= REASON_LONGEST:
+    if not REASON_SHORTEST <= len(word.reason.strip()) <= REASON_LONGEST:
         raise UsageError(
             f"--reason needs {REASON_SHORTEST} to {REASON_LONGEST} characters: say why, it is what the ledger keeps of "
-            "your decision."
+            "your decision.",
+            then=f"kubectl gate {word.verb} --help",
         )
 
 
@@ -80,10 +81,11 @@ def expiry(text: str, now: datetime) -> datetime:
     )
     if moment is None:
         raise UsageError(
-            f"--expires {text!r} is neither a length such as 24h nor a time such as 2030-01-31T18:00:00Z."
+            f"--expires {text!r} is neither a length such as 24h nor a time such as 2030-01-31T18:00:00Z.",
+            then="kubectl gate approve --help",
         )
     if not waiver_in_force(now, moment, now):
-        raise UsageError(f"--expires {text} has passed.")
+        raise UsageError(f"--expires {text} has passed.", then="kubectl gate approve --help")
     return moment
 
 

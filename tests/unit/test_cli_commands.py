@@ -58,7 +58,7 @@ def test_every_option_of_ours_that_takes_a_value_is_known_to_the_splitter() -> N
             if hasattr(action, "choices") and isinstance(action.choices, dict):
                 for name, each in action.choices.items():
                     # Their lines are never split: they speak to no cluster.
-                    if name not in ("backtest", "plan"):
+                    if name not in ("backtest", "plan", "server"):
                         walk(each)
             elif action.option_strings and action.nargs is None:
                 found.update(action.option_strings)
@@ -124,6 +124,19 @@ def test_what_kubectl_says_becomes_an_error_that_can_be_acted_on(
     error = explain(stderr)
     assert type(error) is kind
     assert error.sentence == sentence
+
+
+@pytest.mark.parametrize(
+    ("stderr", "then"),
+    [
+        ('Error from server (NotFound): rollouts.gatewright.dev "x" not found', "kubectl gate get -A"),
+        ("The connection to the server 127.0.0.1:1 was refused", "kubectl cluster-info"),
+        ('error: context "zz" does not exist', "kubectl config get-contexts"),
+        ("error: You must be logged in to the server (Unauthorized)", "kubectl auth whoami"),
+    ],
+)
+def test_an_error_of_kubectl_s_names_the_next_command(stderr: str, then: str) -> None:
+    assert explain(stderr).then == then
 
 
 def test_an_approval_names_exactly_what_is_held() -> None:
@@ -292,8 +305,12 @@ def complain(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, 
         (["status"], "The following arguments are required: ROLLOUT.", "kubectl gate status --help"),
         (["approve", "checkout", "--reason", "x"], "required: --expires", "kubectl gate approve --help"),
         (["reject", "checkout"], "required: --reason", "kubectl gate reject --help"),
-        (["reject", "checkout", "--reason", " "], "--reason needs 10 to 1024 characters", ""),
-        (["approve", "x", "--expires", "1h", "--reason", "looks ok "], "--reason needs 10 to 1024", ""),
+        (["reject", "checkout", "--reason", " "], "--reason needs 10 to 1024", "kubectl gate reject --help"),
+        (
+            ["approve", "x", "--expires", "1h", "--reason", "looks ok "],
+            "--reason needs 10",
+            "kubectl gate approve --help",
+        ),
         (
             ["request-changes", "checkout", "--reason", "look at the log"],
             "there is no terminal to ask at: add --yes where that is meant.",
