@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -169,6 +170,7 @@ class Kube:
                 stderr=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
+                env=_environment(),
             )
         except OSError as error:
             raise GateError(
@@ -176,6 +178,19 @@ class Kube:
                 "export KUBECTL=/path/to/kubectl"
             ) from error
         return process, body
+
+
+def _environment() -> dict[str, str] | None:
+    """Ours; but the self-contained build's own libraries are not for kubectl, nor for what it calls to log in."""
+    if not getattr(sys, "frozen", False):
+        return None
+    own = {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG"}
+    environment = {
+        key: value for key, value in os.environ.items() if key not in own and not key.startswith("_PYI_")
+    }
+    if "LD_LIBRARY_PATH_ORIG" in os.environ:
+        environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH_ORIG"]
+    return environment
 
 
 _ACCESS_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
