@@ -95,6 +95,7 @@ KINDS: Final = (
             Column("Contract", ".spec.contractRef.name", wide=True),
             Column("Revision", ".status.canary.revision", wide=True),
             Column("Attempt", ".status.attempt", "integer", wide=True),
+            Column("Escalated", ".status.hold.escalatedAt", "date", wide=True),
             Column("Guard", ".status.guard", wide=True),
         ),
         selectable=(".status.phase", ".spec.contractRef.name", ".spec.workloadRef.name"),

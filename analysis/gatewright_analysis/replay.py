@@ -166,26 +166,32 @@ def judge_again(
     record: RunRecord, contract: GateContractSpec, evidence: Evidence
 ) -> tuple[dict[str, CheckResult], Outcome]:
     """What `record` comes to by `contract`. Raises Unreplayable where another run's evidence is missing."""
-    checks = {check.id: check for check in contract.checks}
     stage = Stage(record.stage)
     results = {}
     for check_id, own in record.checks.items():
-        task = CheckTask(
-            check=checks[check_id],
-            contract=contract,
-            stage=stage,
-            e_processes=record.e_processes,
-            has_stable=record.has_stable,
-            prior=tuple(_prior(record, check_id, own, evidence)),
-            earlier=_earlier(record, check_id, evidence),
-            last_gate=record.last_gate,
-            cached=None if own.cached is None else CheckResult.model_validate(own.cached),
-        )
+        task = task_again(record, contract, check_id, evidence)
         seen = CheckEvidence(
             own.windows, own.ticks, own.pods, own.job, own.fault, own.window_pending, own.judge, own.seed
         )
         results[check_id] = judge(task, seen, record.clock)
     return results, _decided(record, contract, stage, results)
+
+
+def task_again(record: RunRecord, contract: GateContractSpec, check_id: str, evidence: Evidence) -> CheckTask:
+    """What was asked of one check in `record`. Raises KeyError for a check that the contract or the record doesn't have,
+    Unreplayable where another run's evidence is missing."""
+    own = record.checks[check_id]
+    return CheckTask(
+        check={check.id: check for check in contract.checks}[check_id],
+        contract=contract,
+        stage=Stage(record.stage),
+        e_processes=record.e_processes,
+        has_stable=record.has_stable,
+        prior=tuple(_prior(record, check_id, own, evidence)),
+        earlier=_earlier(record, check_id, evidence),
+        last_gate=record.last_gate,
+        cached=None if own.cached is None else CheckResult.model_validate(own.cached),
+    )
 
 
 def _decided(

@@ -68,6 +68,16 @@ def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
                 output=_output(args),
             )
             return status.run(kube, options)
+        case "get":
+            from gatewright_cli import get
+
+            if args.rollout and args.all_namespaces:
+                raise UsageError(
+                    "A name is a name in one namespace: leave -A out.", then="kubectl gate get --help"
+                )
+            return get.run(
+                kube, get.Options(_name(args.rollout), args.all_namespaces, args.watch, _output(args))
+            )
         case "holds":
             from gatewright_cli import holds
 
@@ -90,18 +100,19 @@ def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
 
             return can_i.run(kube, _name(args.rollout), args.verb, output=_output(args))
         case verb:
-            from gatewright_cli import decide, durations
+            from gatewright_cli import decide, durations, gatereview
 
             word = decide.Word(
                 verb=verb,
                 rollout=_name(args.rollout),
                 reason=args.reason,
                 expires=getattr(args, "expires", None),
+                through=getattr(args, "through", None),
                 yes=args.yes,
                 timeout=durations.parse(args.timeout, "--timeout"),
                 output=_output(args),
             )
-            return decide.run(kube, word)
+            return gatereview.run(kube, word) if verb in gatereview.DECISIONS else decide.run(kube, word)
 
 
 def _gatewright(argv: list[str]) -> int:
@@ -118,6 +129,11 @@ def _gatewright(argv: list[str]) -> int:
     if args.command is None:
         parser.print_help()
         return Exit.USAGE
+    if args.command == "server":
+        from gatewright_cli.server import run as server
+
+        named = (args.kubeconfig, args.listen, args.tls_cert, args.tls_key, tuple(args.namespace))
+        return server.run(server.Options(*named))
     if args.command == "backtest":
         from gatewright_cli import backtest, parser_offline
 

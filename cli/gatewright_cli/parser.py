@@ -61,12 +61,15 @@ def gate_parser() -> Parser:
         help="with --wait: first wait until the workload carries this image (or sha256:… digest)",
     )
 
+    from gatewright_cli.parser_get import add_get
+
+    add_get(command, commands)
     holds = command(
         commands,
         "holds",
         "what waits for a person",
         "What is held, the longest first, and whether you may approve it.",
-        formats=(*DATA, Output.NAME),
+        formats=(*DATA, Output.WIDE, Output.NAME),
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
@@ -92,6 +95,11 @@ def gate_parser() -> Parser:
         metavar="WHEN",
         required=True,
         help="when the waiver ends: a length (24h, 3d) or a time in RFC 3339",
+    )
+    approve.add_argument(
+        "--through",
+        metavar="STEP",
+        help="waive the same checks up to this step too, by its number in `review` (from 1), or `remaining`",
     )
     _decision(
         commands,
@@ -132,6 +140,14 @@ def gate_parser() -> Parser:
         "samples that they have had. Two times at most for one artifact. Needs the verb `operate` on the Rollout.",
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
+    _decision(
+        commands,
+        "escalate",
+        "call the next person to a held change now",
+        "Writes a GateOrder: what is held is escalated at once, as it would be when hold.escalateAfter is over.\n"
+        "It stays held. Once for each hold. Needs the verb `operate` on the Rollout.",
+        example="kubectl gate escalate checkout -n shop --reason 'I cannot judge these errors'",
+    )
 
     from gatewright_cli import parser_verbs
 
@@ -154,7 +170,9 @@ def gatewright_parser() -> Parser:
         "operator", help="run the operator (its own options: gatewright operator --help)", add_help=False
     )
     from gatewright_cli import parser_offline
+    from gatewright_cli.server import arguments
 
+    arguments.add_server(commands)
     parser_offline.add_backtest(commands)
     parser_offline.add_plan(commands)
     ledger = commands.add_parser("ledger", help="read and verify a ledger from a file, without a cluster")
@@ -205,7 +223,7 @@ def _decision(commands: "_Commands", name: str, short: str, long: str, example: 
     parser.add_argument("rollout", metavar="ROLLOUT")
     parser.add_argument("--reason", metavar="TEXT", required=True, help="why; the ledger keeps it")
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask (never asked without a terminal)"
+        "-y", "--yes", action="store_true", help="do not ask; reviews need it where there is no terminal"
     )
     parser.add_argument(
         "--timeout",

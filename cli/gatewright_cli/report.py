@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Any
 
 from gatewright_cli.checks import check_table
+from gatewright_cli.countdown import countdown
 from gatewright_cli.durations import length_of
 from gatewright_cli.kube import Object
 from gatewright_cli.output import PLAIN, Style, ago, clean, fold, parse_time, shorten, span, table, until
 from gatewright_cli.view import View, proven, step_word
 from gatewright_cli.wait import generation_of
 
-_PHASE_LOOKS = {
+PHASE_LOOKS = {
     "Idle": "green",
     "Held": "yellow",
     "Paused": "yellow",
@@ -76,7 +77,7 @@ def render(
     """One screen; `wide` with nothing cut, and what each check says. `repeated` are the flags that proposed commands
     must carry."""
     status, phase = view.status, view.phase or "New"
-    shown_phase = style.paint(phase, "bold", _PHASE_LOOKS.get(phase, ""))
+    shown_phase = style.paint(phase, "bold", PHASE_LOOKS.get(phase, ""))
     lines = [f"{style.paint(view.name, 'bold')} in {view.namespace}: {shown_phase}"]
     lines += fold(status.get("message") or "The operator has not looked at this Rollout yet.")
     if view.up_to_date is False:
@@ -147,7 +148,7 @@ def _steps(view: View, style: Style) -> str:
     done = len(steps) if phase in ("Promoting", "Baking") else current if on_the_way else 0
     words = []
     for index, step in enumerate(steps):
-        word = _step(step)
+        word = word_of_step(step)
         if index < done:
             words.append(style.paint(f"✓ {word}", "green"))
         elif on_the_way and index == current:
@@ -166,7 +167,8 @@ def _steps(view: View, style: Style) -> str:
     return where + "  ".join(words)
 
 
-def _step(step: Object) -> str:
+def word_of_step(step: Object) -> str:
+    """`5 %`, `gate 10m`, `pause`."""
     if "setWeight" in step:
         return f"{step['setWeight']} %"
     if "pause" in step:
@@ -226,10 +228,8 @@ def _run_state(run: Object, now: datetime) -> str:
 def _hold(view: View, now: datetime, style: Style, repeated: str) -> list[str]:
     hold = view.hold or {}
     where = step_word(view.spec.get("steps") or [], hold.get("step", ""))
-    lines = [
-        f"  {style.paint('Held', 'bold', 'yellow')} {where}, {ago(hold.get('since'), now)}; "
-        f"the wait ends {until(hold.get('deadline'), now)}."
-    ]
+    first, *more = fold(f"{where}, {ago(hold.get('since'), now)}; {countdown(hold, now)}.", "       ")
+    lines = [f"  {style.paint('Held', 'bold', 'yellow')} {first.strip()}", *more]
     if hold.get("note"):
         lines += fold(f"Changes requested: {hold['note']}", "  ", lines=3)
     return [*lines, *_next("Why, and what to do:", f"review {view.name}", view, repeated)]

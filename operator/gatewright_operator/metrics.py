@@ -88,6 +88,10 @@ class Gauge(_Family):
         """The value; NaN when never set."""
         return self._values.get(self._key(labels), math.nan)
 
+    def values(self) -> tuple[float, ...]:
+        """Of all its series."""
+        return tuple(self._values.values())
+
     def remove(self, **labels: str) -> None:
         """Drop a series, because what it spoke about is gone."""
         self._values.pop(self._key(labels), None)
@@ -168,6 +172,24 @@ class Metrics:
             "gatewright_held_since_timestamp_seconds",
             "Unix time since when a Rollout is held; no series when it is not.",
             ("namespace", "rollout"),
+        )
+        self.held_age = Gauge(
+            "gatewright_held_age_seconds",
+            "For how long the Rollout that has waited longest is held; 0 when none is.",
+        )
+        self.hold_clock_stopped = Gauge(
+            "gatewright_hold_clock_stopped",
+            "1 while the wait of a held Rollout does not count, because a source is down; no series otherwise.",
+            ("namespace", "rollout"),
+        )
+        self.escalations = Counter(
+            "gatewright_escalations_total", "HOLDs that were escalated, by what did it.", ("by",)
+        )
+        self.time_to_human_decision = Histogram(
+            "gatewright_time_to_human_decision_seconds",
+            "From a HOLD to the ledger entry of a person's review or order about it.",
+            ("decision",),
+            buckets=LONG_SECONDS,
         )
         self.waivers_active = Gauge(
             "gatewright_waivers_active", "Waivers in force.", ("namespace", "rollout")

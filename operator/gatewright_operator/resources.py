@@ -50,6 +50,9 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
+SELF_SUBJECT_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
 
 _ADMISSION = "admissionregistration.k8s.io"
 MUTATING_POLICIES = Resource(

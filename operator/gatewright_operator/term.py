@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
 from gatewright_operator.handlers import watch
+from gatewright_operator.hold_metrics import oldest_hold_seconds
 from gatewright_operator.intake import Intake
 from gatewright_operator.keys import Key
 from gatewright_operator.metrics import Metrics
@@ -86,6 +87,7 @@ class Term:
         )
         self._workers = Workers(self._queue, reconcile, metrics, count=options.workers)
         metrics.queue_due.read = lambda: float(self._queue.due_count)
+        metrics.held_age.read = lambda: oldest_hold_seconds(metrics)
 
     async def run(self) -> None:
         """Fill the cache, then watch and work until cancelled.

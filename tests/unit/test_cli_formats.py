@@ -72,8 +72,8 @@ class OneRollout:
     def rollouts_here(self) -> list[dict[str, Any]]:
         return [held()]
 
-    def may(self, verb: str, rollouts: Any) -> list[bool]:
-        return [True for _ in rollouts]
+    def me_and_may(self, verb: str, rollouts: Any) -> tuple[str, list[bool]]:
+        return "sre-1", [True for _ in rollouts]
 
     def get_all(self, paths: Any) -> list[Any]:
         return [run(check()) if "gateruns" in path else held() for path in paths]
