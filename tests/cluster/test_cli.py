@@ -310,7 +310,7 @@ class TestDecisions:
             verb,
             "checkout",
             "--reason",
-            "because",
+            "because it fails",
             "-n",
             release.shop.namespace,
             "-o",
@@ -328,7 +328,7 @@ class TestDecisions:
             verb.capitalize(),
             revision,
             "reviewer-a",
-            "because",
+            "because it fails",
         )
 
 
