@@ -138,7 +138,7 @@ def _alone(manifest: Manifest) -> tuple[list[LintFinding], Model | None]:
 def _rules(model: Model) -> list[tuple[Path, str]]:
     """Evidence with several kinds, or with none, has none that a rule could speak about: that is said first."""
     if isinstance(model, GateContract):
-        several = [
+        several: list[tuple[Path, str]] = [
             (
                 ("spec", "checks", number, "evidence", place),
                 "An evidence entry has exactly one kind, such as counts or latency: write one entry per kind, each with its "

@@ -186,8 +186,8 @@ class Kube:
             )
         except OSError as error:
             raise GateError(
-                f"{self.binary} does not run ({error.strerror}). Put kubectl on the PATH, or name it: "
-                "export KUBECTL=/path/to/kubectl"
+                f"{self.binary} does not run ({error.strerror}). Put kubectl on the PATH, or say where it is.",
+                then="export KUBECTL=/path/to/kubectl",
             ) from error
         return process, body
 
@@ -270,10 +270,12 @@ def explain(stderr: str) -> GateError:
     if "(AlreadyExists)" in text:
         return AlreadyExists(_bare(text))
     if "(NotFound)" in text:
-        return NotFound(_bare(text))
+        listed = f"kubectl get rollouts.{GROUP} -A" if f"rollouts.{GROUP}" in text else ""
+        return NotFound(_bare(text), then=listed)
     if _NO_NETWORK.search(text):
-        return Unreachable(_bare(text))
-    return GateError(_bare(text))
+        return Unreachable(_bare(text), then="kubectl cluster-info")
+    contexts = "kubectl config get-contexts" if "context" in text or "kubeconfig" in text.lower() else ""
+    return GateError(_bare(text), then=contexts)
 
 
 def _bare(text: str) -> str:
