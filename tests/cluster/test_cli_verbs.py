@@ -365,6 +365,12 @@ class TestSelfContained:
             folder, hold, "gate", "explain", "checkout/http-success", "-n", hold.shop.namespace
         )
         assert "planned, where a version half-way to perfect passes with" in explained.out, explained.err
+        contract = tmp_path / "contract.json"
+        contract.write_text(json.dumps(CONTRACT))
+        linted = self.run(folder, hold, "gate", "lint", str(contract))
+        assert (linted.code, linted.out.splitlines()[0]) == (0, "1 object: no errors, no warnings."), (
+            linted.err
+        )
         write_ledger(hold)
         verified = self.run(folder, hold, "gate", "ledger", "verify", "checkout", "-n", hold.shop.namespace)
         assert "4 entries in 1 segments" in verified.out, verified.err
