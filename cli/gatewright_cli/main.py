@@ -27,7 +27,7 @@ def gatewright(argv: Sequence[str] | None = None) -> int:
 
 def _gate(argv: list[str]) -> int:
     flags, rest = take(argv)
-    parser = gate_parser()
+    parser = gate_parser(only="status" if rest[:1] == ["status"] else None)
     args = parser.parse_args(rest)
     if args.version:
         return _version()
