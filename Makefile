@@ -12,6 +12,8 @@ WORKERS ?= 4
 # What `make test` runs, and with which further options: make test TESTS=tests/unit PYTEST_ARGS=-x
 TESTS ?= tests
 PYTEST_ARGS ?=
+# Where the plugin's archives will be loaded from, for the krew manifest; {version} and {archive} are filled in.
+PLUGIN_URL ?= https://releases.example/gatewright/v{version}/{archive}
 
 PYTHON := $(VENV)/bin/python
 LOCKED := $(VENV)/.gatewright-locked
@@ -60,6 +62,10 @@ bench: $(INSTALLED) control-plane ## measure: API calls, seconds to restore, mem
 .PHONY: bench-verdicts
 bench-verdicts: $(INSTALLED) ## how good verdicts are beside the peers' rules, simulated, into docs/explanation/verdict-quality.md (four minutes of one core)
 	@$(PYTHON) -m tests.bench.verdicts
+
+.PHONY: plugin
+plugin: $(INSTALLED) ## the self-contained kubectl plugin for this machine's system, and its krew manifest, into dist/ (PLUGIN_URL=)
+	@$(PYTHON) -m tools.plugin_package --url '$(PLUGIN_URL)'
 
 .PHONY: lock
 lock: $(INSTALLED) ## resolve pyproject.toml anew into requirements.lock (all) and requirements-image.lock (what the operator needs)

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import ValidationError
 
@@ -23,7 +23,6 @@ from gatewright_analysis.names import API_VERSION, GROUP
 from gatewright_analysis.offline_rules import Path, broken
 from gatewright_analysis.planning.plan import plan_contract
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.schema import Schema, structural
 
 KINDS: Final = {kind.name: kind for kind in ALL_KINDS if kind.name != "GateRun"}
 _NEEDS_THE_CLUSTER = frozenset((Reason.SOURCE_NOT_ALLOWED,))
@@ -113,7 +112,7 @@ def _alone(manifest: Manifest) -> tuple[list[LintFinding], Model | None]:
         return [error(("spec",), f"The {kind.name} has no spec.")], None
     unknown = [
         error(path, f"Nobody reads the field {path[-1]}; {_has(known)}.")
-        for path, known in _unknown(value["spec"], structural(kind.model)["properties"]["spec"], ("spec",))
+        for path, known in _unknown({"spec": value["spec"]}, kind.model, ())
     ]
     body = {
         "metadata": {key: meta[key] for key in ("name", "namespace") if key in meta},
@@ -138,7 +137,7 @@ def _alone(manifest: Manifest) -> tuple[list[LintFinding], Model | None]:
 def _rules(model: Model) -> list[tuple[Path, str]]:
     """Evidence with several kinds, or with none, has none that a rule could speak about: that is said first."""
     if isinstance(model, GateContract):
-        several = [
+        several: list[tuple[Path, str]] = [
             (
                 ("spec", "checks", number, "evidence", place),
                 "An evidence entry has exactly one kind, such as counts or latency: write one entry per kind, each with its "
@@ -168,17 +167,30 @@ def _has(known: Sequence[str]) -> str:
     return f"here are known: {', '.join(sorted(known))}" if known else "here are no fields"
 
 
-def _unknown(value: object, schema: Schema, path: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Fields that the schema does not know, which the API server drops or refuses."""
-    if isinstance(value, Mapping) and "properties" in schema:
+def _unknown(value: object, model: type[Model], path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Fields that the kind does not have, which the API server drops or refuses: (path, what it has there).
+
+    By the models and not by the CRD's schema, whose sentences come from source code that a build may not carry.
+    """
+    if isinstance(value, Mapping):
+        fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
         for name, below in value.items():
-            if name in schema["properties"]:
-                yield from _unknown(below, schema["properties"][name], (*path, name))
-            else:
-                yield (*path, str(name)), list(schema["properties"])
-    elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
-        for number, below in enumerate(value):
-            yield from _unknown(below, schema["items"], (*path, number))
+            if name not in fields:
+                yield (*path, str(name)), list(fields)
+                continue
+            inner = _model_in(fields[name])
+            if inner is not None:
+                yield from _unknown(below, inner, (*path, name))
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _unknown(each, model, (*path, number))
+
+
+def _model_in(annotation: object) -> type[Model] | None:
+    """The model in `Limit | None`, `tuple[Check, ...]` and the like; a field has at most one."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return annotation
+    return next((found for each in get_args(annotation) if (found := _model_in(each)) is not None), None)
 
 
 def _beside(together: _Together) -> tuple[list[LintFinding], tuple[str, ...]]:

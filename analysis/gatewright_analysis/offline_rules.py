@@ -289,18 +289,15 @@ def _below(value: object, path: Path) -> Iterator[tuple[Path, str]]:
 
 def sentences_of(model: type[Model]) -> tuple[str, ...]:
     """What the API server says of this model and of its fields, as the kinds have it."""
-    extras = [
-        model.model_config.get("json_schema_extra"),
-        *(f.json_schema_extra for f in model.model_fields.values()),
-    ]
-    extras += [
-        getattr(each, "json_schema_extra", None)
-        for field in model.model_fields.values()
-        for each in field.metadata
-    ]
+    extras: list[Any] = [model.model_config.get("json_schema_extra")]
+    for field in model.model_fields.values():
+        extras += [
+            field.json_schema_extra,
+            *(getattr(each, "json_schema_extra", None) for each in field.metadata),
+        ]
     return tuple(
         str(rule["message"])
         for extra in extras
         if isinstance(extra, dict)
-        for rule in extra.get("x-kubernetes-validations", ())  # type: ignore[union-attr]
+        for rule in extra.get("x-kubernetes-validations", ())
     )

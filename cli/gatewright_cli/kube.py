@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -178,13 +179,27 @@ class Kube:
                 stderr=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
+                env=_environment(),
             )
         except OSError as error:
             raise GateError(
-                f"{self.binary} does not run ({error.strerror}). Put kubectl on the PATH, or name it: "
-                "export KUBECTL=/path/to/kubectl"
+                f"{self.binary} does not run ({error.strerror}). Put kubectl on the PATH, or say where it is.",
+                then="export KUBECTL=/path/to/kubectl",
             ) from error
         return process, body
+
+
+def _environment() -> dict[str, str] | None:
+    """Ours; but the self-contained build's own libraries are not for kubectl, nor for what it calls to log in."""
+    if not getattr(sys, "frozen", False):
+        return None
+    own = {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH_ORIG"}
+    environment = {
+        key: value for key, value in os.environ.items() if key not in own and not key.startswith("_PYI_")
+    }
+    if "LD_LIBRARY_PATH_ORIG" in os.environ:
+        environment["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH_ORIG"]
+    return environment
 
 
 _ACCESS_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -255,7 +270,8 @@ def explain(stderr: str) -> GateError:
         return NotFound(_bare(text), then="kubectl gate get -A" if f"rollouts.{GROUP}" in text else "")
     if _NO_NETWORK.search(text):
         return Unreachable(_bare(text), then="kubectl cluster-info")
-    return GateError(_bare(text), then="kubectl config get-contexts" if "context" in text else "")
+    contexts = "kubectl config get-contexts" if "context" in text or "kubeconfig" in text.lower() else ""
+    return GateError(_bare(text), then=contexts)
 
 
 def _bare(text: str) -> str:

@@ -97,9 +97,15 @@ def from_file(file: str, rollout: str) -> Source:
             ledgers.setdefault(name, []).append(config_map)
     names = ", ".join(sorted(ledgers))
     if not ledgers:
-        raise GateError(f"{file} holds no ConfigMap with the label {LEDGER_LABEL}.")
+        raise GateError(
+            f"{file} holds no ConfigMap with the label {LEDGER_LABEL}.",
+            then=f"kubectl get configmaps -l {LEDGER_LABEL} -o json > ledger.json",
+        )
     if rollout and rollout not in ledgers:
-        raise GateError(f"{file} holds no ledger of {rollout}, but of {names}.")
+        raise GateError(
+            f"{file} holds no ledger of {rollout}, but of {names}.",
+            then=f"kubectl get configmaps -l {LEDGER_LABEL}={rollout} -o json > ledger.json",
+        )
     if not rollout and len(ledgers) > 1:
         raise UsageError(f"{file} holds several ledgers: {names}. Name one.")
     name = rollout or names
@@ -235,7 +241,7 @@ def verified_entries(source: Source) -> "tuple[Entry, ...]":
     _, result = _walk(source)
     if result.broken is not None:
         broken = {"segment": result.broken.segment, "key": result.broken.key, "why": result.broken.why}
-        raise GateError(broken_sentence(broken, len(result.entries)))
+        raise GateError(broken_sentence(broken, len(result.entries)), then=_look_at(source))
     return result.entries
 
 
@@ -270,8 +276,16 @@ def _verify(source: Source, wanted_head: str | None, *, output: Output) -> Exit:
     elif broken is None:
         print_lines(verified(report, source, wanted_head))
     if broken is not None:
-        raise GateError(broken_sentence(broken, len(result.entries)), reported=output.for_programs)
+        sentence = broken_sentence(broken, len(result.entries))
+        raise GateError(sentence, then=_look_at(source), reported=output.for_programs)
     return Exit.OK
+
+
+def _look_at(source: Source) -> str:
+    """Who wrote what there last stands in the managed fields."""
+    namespaces = {str(each["metadata"].get("namespace") or "") for each in source.config_maps} - {""}
+    where = f" -n {namespaces.pop()}" if len(namespaces) == 1 else ""
+    return f"kubectl get configmaps{where} -l {LEDGER_LABEL}={source.rollout} -o yaml --show-managed-fields"
 
 
 def broken_sentence(broken: Object, intact: int) -> str:

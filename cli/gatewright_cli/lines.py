@@ -39,6 +39,8 @@ def read(file: str) -> list[Written]:
         found = []
         while loader.check_node():
             node = loader.get_node()
+            if node is None:
+                break
             found += list(_objects(file, loader.construct_document(node), node))
         return found
     except yaml.MarkedYAMLError as error:

@@ -35,6 +35,7 @@ def run(files: Sequence[str], *, output: Output) -> Exit:
     if not found.seen:
         raise GateError(
             f"{', '.join(files)}: no GateContract, Rollout or MetricSource of gatewright.dev in it, so nothing was checked.",
+            then="kubectl explain rollouts.gatewright.dev.spec",
         )
     told = sorted(
         (_told(written[int(each.manifest)], each.path, each.error, each.sentence) for each in found.findings),

@@ -27,7 +27,7 @@ def gatewright(argv: Sequence[str] | None = None) -> int:
 
 def _gate(argv: list[str]) -> int:
     flags, rest = take(argv)
-    parser = gate_parser()
+    parser = gate_parser(only="status" if rest[:1] == ["status"] else None)
     args = parser.parse_args(rest)
     if args.version:
         return _version()
@@ -191,6 +191,8 @@ def _guarded(argv: list[str], command: Callable[[list[str]], int]) -> int:
     try:
         return int(command(argv))
     except GateError as error:
+        if isinstance(error, UsageError) and not error.then:
+            error.then = _help_of(argv, command)
         return _complain(error, argv)
     except KeyboardInterrupt:
         return 130
@@ -198,6 +200,16 @@ def _guarded(argv: list[str], command: Callable[[list[str]], int]) -> int:
         # The reader went (`| head`), so nobody is there to be told; Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.ERROR
+
+
+def _help_of(argv: list[str], command: Callable[[list[str]], int]) -> str:
+    """The help of the subcommand that was meant."""
+    parser = gate_parser() if command is _gate else gatewright_parser()
+    known = {
+        name for action in parser._actions for name in (action.choices or ()) if action.dest == "command"
+    }
+    meant = next((word for word in argv if word in known), "")
+    return " ".join(filter(None, (parser.prog, meant, "--help")))
 
 
 def _complain(error: GateError, argv: list[str]) -> int:

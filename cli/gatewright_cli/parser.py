@@ -25,8 +25,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message[:1].upper()}{message[1:]}.", then=f"{self.prog} --help")
 
 
-def gate_parser() -> Parser:
-    """All of `kubectl gate`."""
+def gate_parser(only: str | None = None) -> Parser:
+    """All of `kubectl gate`. With `only="status"` no more than that, which is asked most and in scripts: a part of its start
+    would go into the others."""
     parser = Parser(
         prog="kubectl gate",
         description="See where a release stands, and decide on those that are held.",
@@ -60,6 +61,8 @@ def gate_parser() -> Parser:
         metavar="IMAGE",
         help="with --wait: first wait until the workload carries this image (or sha256:… digest)",
     )
+    if only == "status":
+        return parser
 
     from gatewright_cli.parser_get import add_get
 

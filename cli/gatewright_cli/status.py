@@ -64,7 +64,8 @@ def follow(
         else:
             if options.wait and view.deployment is None and view.unread:
                 raise NotAllowed(
-                    f"Without the workload there is no telling which release to wait for: {view.unread[0]}"
+                    f"Without the workload there is no telling which release to wait for: {view.unread[0]}",
+                    then=f"kubectl auth can-i get deployments.apps -n {view.namespace}",
                 )
             target, finding = wait.look(target, options.image, view.rollout, view.deployment)
         now = clock()

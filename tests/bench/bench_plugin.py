@@ -17,7 +17,7 @@ from tests.bench.stage import gatewright, namespace
 from tests.cluster.releases import Release
 
 PLUGIN = Path(sys.executable).parent / "kubectl-gate"
-GOAL = "≤ 0.4"
+GOAL = "≤ 0.3"
 
 TEXT = """\
 Wall-clock time of a whole command, from its start to its end, each a new process; the commands take turns, so that all meet the same

@@ -341,7 +341,7 @@ class TestDecisions:
             verb,
             "checkout",
             "--reason",
-            "because",
+            "because it fails",
             "-n",
             release.shop.namespace,
             "-o",
@@ -359,7 +359,7 @@ class TestDecisions:
             verb.capitalize(),
             revision,
             "reviewer-a",
-            "because",
+            "because it fails",
         )
 
 

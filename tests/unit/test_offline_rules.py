@@ -192,6 +192,20 @@ def test_what_could_not_be_checked_is_said() -> None:
     assert [each.split(":")[0] for each in without.skipped] == ["No MetricSource is among these files"]
 
 
+def test_it_works_where_there_is_no_source_code_as_in_the_self_contained_build(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none(of: object) -> str:
+        raise OSError("could not get source code")
+
+    monkeypatch.setattr("inspect.getsource", none)
+    assert errors(CONTRACT, ROLLOUT, SOURCE) == []
+    [said] = errors(CONTRACT.replace("source: prometheus", "source: prometheus, by: pod"))
+    assert said.startswith(
+        "spec.checks.0.evidence.0.counts.by: Nobody reads the field by; here are known: bad, source, total"
+    )
+
+
 def test_objects_of_others_are_left_alone() -> None:
     argo = "{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: x}, spec: {strategy: {}}}"
     assert lint([Manifest(yaml.safe_load(argo), "x")]).seen == 0
