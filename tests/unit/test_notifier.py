@@ -127,8 +127,8 @@ def rollout(api: FakeApi, status: RolloutStatus, name: str = "checkout", namespa
     spec = {
         "workloadRef": {"name": name},
         "contractRef": {"name": name},
-        "traffic": {"none": {}},
-        "steps": [{"gate": {"duration": "4s"}}],
+        "traffic": {"replicas": {}},
+        "steps": [{"setWeight": 50}, {"gate": {"duration": "4s"}}],
     }
     metadata = meta(name, namespace).wire() | {"creationTimestamp": format_time(NOON)}
     api.store(ROLLOUTS, {"kind": "Rollout", "metadata": metadata, "spec": spec, "status": status.wire()})
