@@ -563,11 +563,11 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         "ca is for an https address: give one, or leave ca out.",
     ),
     "a pager for good news": (
-        sink(webhook=None, pagerDuty={}, on=["Held", "Promoted"]),
+        sink(webhook=None, pagerDuty={}, notices=["Held", "Promoted"]),
         "A pager is for what waits for a person",
     ),
     "a sink that never ends": (sink(timeout="61s"), "timeout must not be longer than 60s"),
-    "news of nothing": (sink(on=[]), "spec.on in body should have at least 1 items"),
+    "news of nothing": (sink(notices=[]), "spec.notices in body should have at least 1 items"),
     # GateRun
     "a run of a wrong digest": (run(contractDigest="sha256:12"), "spec.contractDigest in body should match"),
 }
@@ -627,7 +627,7 @@ ACCEPTED: dict[str, Manifest] = {
     "a webhook": sink(),
     "a webhook without TLS": sink(address="http://hooks.ops/gate"),
     "Slack": sink(webhook=None, slack={}, address=None),
-    "a pager": sink(webhook=None, pagerDuty={}, address=None, on=["Held", "Escalated", "SourceDown"]),
+    "a pager": sink(webhook=None, pagerDuty={}, address=None, notices=["Held", "Escalated", "SourceDown"]),
     "a pager's sidecar": sink(webhook=None, pagerDuty={}, address="http://127.0.0.1:8080/v2"),
     "events without a login": sink(webhook=None, cloudEvents={}, address="http://broker", secretRef=None),
     "a source of result files": object_of(

@@ -104,7 +104,7 @@ def test_a_sink_that_answers_after_half_a_minute_delays_no_verdict(
     with receiver() as server:
         server.open.clear()  # it takes the request, and answers at the end of the block
         hook = {"webhook": {}, "address": server.url, "timeout": "60s", "namespaces": both}
-        with sink(cluster, namespace, **hook, on=["Held", "Completed"]) as name:
+        with sink(cluster, namespace, **hook, notices=["Held", "Completed"]) as name:
             held, going_on = Release.create(cluster, namespace), Release.create(cluster, another_namespace)
             _hold(held)
             eventually(lambda: server.about(namespace, "Held"), 30, "the sink has the request open")

@@ -25,7 +25,7 @@ STARVED = {
 
 def on(*kinds: NoticeKind, selective: bool = False) -> NotificationSinkSpec:
     selector = {"namespaces": {"matchLabels": {"team": "a"}}} if selective else {}
-    return NotificationSinkSpec.model_validate(WEBHOOK.wire() | {"on": list(kinds)} | selector)
+    return NotificationSinkSpec.model_validate(WEBHOOK.wire() | {"notices": list(kinds)} | selector)
 
 
 def told(spec: NotificationSinkSpec, *found: Notice, minutes: float = 10, sources: tuple = ()) -> list[str]:  # type: ignore[type-arg]
@@ -203,3 +203,8 @@ def test_what_is_held_now_is_told_to_a_sink_that_is_made_later() -> None:
 def test_what_is_urgent_comes_first() -> None:
     found = (*notices(held(), "a"), *notices(held(escalated_at=at(15)), "b"))
     assert told(WEBHOOK, *found, minutes=16) == ["Escalated", "Held", "Held"]
+
+
+@pytest.mark.parametrize("phase", [Phase.ROLLING_BACK, Phase.RESTORING, Phase.PROGRESSING])
+def test_a_hold_that_nobody_can_decide_any_more_does_not_stand(phase: Phase) -> None:
+    assert [n for n in notices(held().model_copy(update={"phase": phase})) if n.kind is NoticeKind.HELD] == []
