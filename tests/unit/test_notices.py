@@ -121,6 +121,13 @@ def test_a_source_that_holds_nothing_is_told_to_those_that_ask_and_see_all_names
     assert told(on(NoticeKind.SOURCE_DOWN, selective=True), sources=down) == []
 
 
+def test_what_was_told_of_a_source_stands_as_long_as_it_is_down_whoever_it_holds() -> None:
+    down = (source(ready="False"),)
+    [told_] = [n for n in for_sink(WEBHOOK, at(-60), notices(held(**STARVED)), down, at(10)) if not n.waits]
+    [left] = for_sink(WEBHOOK, at(-60), (), down, at(20))
+    assert (left.key, left.waits) == (told_.key, True)
+
+
 def test_a_source_that_is_down_again_is_told_again() -> None:
     spec = on(NoticeKind.SOURCE_DOWN)
     [first] = for_sink(spec, at(-60), (), (source(ready="False"),), at(1))

@@ -164,7 +164,7 @@ def _ends(
 
 
 def _why(d: Delivery, became: Callable[[str], str]) -> str:
-    return became(_about(d)) if d.namespace else "The source answers again."
+    return became(_about(d)) if d.namespace else "The source answers again, or is no longer asked."
 
 
 def _about(d: Delivery) -> str:

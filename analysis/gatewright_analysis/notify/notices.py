@@ -241,8 +241,10 @@ def for_sink(
     for source in sources:
         held = resting.get(source.metadata.name, [])
         asked_for = NoticeKind.SOURCE_DOWN in spec.notices and spec.namespaces is None
-        told = of_source(source, held) if held or asked_for else None
-        result += [told] if told is not None else []
+        down_now = of_source(source, held)
+        if down_now is not None:
+            # It stands as long as it is down, whoever it holds: what was told of it is not over before.
+            result.append(replace(down_now, waits=not (held or asked_for)))
     urgency = {NoticeKind.ESCALATED: 0, NoticeKind.HELD: 1, NoticeKind.SOURCE_DOWN: 1}
     return tuple(sorted(result, key=lambda n: (urgency.get(n.kind, 2), n.at, n.key)))
 
