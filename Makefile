@@ -22,11 +22,11 @@ UV_COMPILE = $(VENV)/bin/uv pip compile pyproject.toml --generate-hashes --no-em
 ##@ Every day
 
 .PHONY: demo
-demo: $(INSTALLED) control-plane ## four releases on a local control plane: one promoted, two rolled back, one held
+demo: $(INSTALLED) control-plane ## four releases on a local control plane: one promoted, two rolled back, one held until the right person approves it
 	@$(PYTHON) -m devcluster.demo
 
 .PHONY: test
-test: $(INSTALLED) control-plane ## all tests: unit, property, and on a real control plane (TESTS=, WORKERS=, PYTEST_ARGS=)
+test: $(INSTALLED) control-plane chromium ## all tests: unit, property, and on a real control plane (TESTS=, WORKERS=, PYTEST_ARGS=)
 	@$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS) $(TESTS)
 
 .PHONY: lint
@@ -81,6 +81,16 @@ help: ## this list
 .PHONY: control-plane
 control-plane: $(INSTALLED)
 	@$(PYTHON) -m devcluster build
+
+# The tests of the review page read it in a real browser. As root on Debian and Ubuntu it is installed; elsewhere those tests fail, and say why.
+.PHONY: chromium
+chromium:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing Chromium for the tests of the review page (a minute) …"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null && exit 0; \
+	fi; \
+	echo "Chromium is missing, so the tests of the review page will fail: install it (on Debian and Ubuntu: apt-get install chromium)." >&2
 
 $(INSTALLED): $(LOCKED) pyproject.toml
 	@$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .

@@ -103,14 +103,14 @@ def _source(instance: "Instance", name: str, *, by: str, label: str, producer: s
 
 
 def _apply_when_served(client: Client, source: dict[str, Any]) -> None:
-    """A kind is served a moment after its definition was created."""
+    """A kind is served a moment after its definition was created, and known to mutating policies (503) after another."""
     path = f"/apis/{source['apiVersion']}/metricsources/{source['metadata']['name']}"
     deadline = time.monotonic() + _SERVED_SECONDS
     while True:
         try:
             client.apply(path, source)
         except ApiRefused as error:
-            if error.status != 404 or time.monotonic() > deadline:
+            if error.status not in (404, 503) or time.monotonic() > deadline:
                 raise DevclusterError(
                     f"The API server refused MetricSource {source['metadata']['name']}: {error}"
                 ) from error

@@ -8,6 +8,7 @@ python -m tools.generate --check    exit 1 and name every file that is not what 
 | `crds/*.yaml` | the kinds in `gatewright_analysis.kinds` |
 | `charts/gatewright/crds-source/*.yaml` | the same, marked to outlive an uninstall of the chart |
 | `docs/reference/kinds.md` | the same |
+| `charts/gatewright/templates/policies/*.yaml` | the policies in `gatewright_operator.policies` |
 | `docs/reference/reasons.md` | the sentences in `gatewright_analysis.reasons` |
 | `docs/reference/command-line.md` | the commands of `gatewright_cli` |
 """
@@ -18,10 +19,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gatewright_analysis import crd
-from tools import reasons, reference
+from tools import policies, reasons, reference
 
 ROOT = Path(__file__).resolve().parents[1]
 CHART_CRDS = Path("charts/gatewright/crds-source")
+CHART_POLICIES = Path("charts/gatewright/templates/policies")
 
 
 def chart_copy(text: str) -> str:
@@ -39,6 +41,7 @@ def generated() -> dict[Path, str]:
     crds = crd.files()
     files = {Path("crds") / name: text for name, text in crds.items()}
     files |= {CHART_CRDS / name: chart_copy(text) for name, text in crds.items()}
+    files |= {CHART_POLICIES / name: text for name, text in policies.files().items()}
     files[Path("docs/reference/kinds.md")] = reference.kinds(crds)
     files[Path("docs/reference/command-line.md")] = reference.command_line()
     files[Path("docs/reference/reasons.md")] = reasons.page()

@@ -13,6 +13,7 @@ from gatewright_analysis.manifests import UnreadableManifest, contract_of
 from gatewright_analysis.verdict import CheckResult, Decision
 from gatewright_cli.errors import Exit, GateError, UsageError
 from gatewright_cli.files import manifest, opened
+from gatewright_cli.formats import Output, show
 from gatewright_cli.history import Past
 from gatewright_cli.output import Style, fold, print_lines, share, table
 
@@ -34,7 +35,7 @@ class Options:
     checks: tuple[str, ...] = ()
     tier: str | None = None
     plot: str | None = None
-    json: bool = False
+    output: Output = Output.TEXT
 
 
 def run(options: Options) -> Exit:
@@ -48,15 +49,19 @@ def run(options: Options) -> Exit:
         check_name(options.plot)
     recordings = _recordings(options, contract, stage)
     try:
-        found = backtest(contract, recordings, settings, keep_looks=options.json or options.plot is not None)
+        found = backtest(
+            contract, recordings, settings, keep_looks=options.output.for_programs or options.plot is not None
+        )
     except NothingToJudge as error:
         raise UsageError(str(error)) from error
     if options.plot is not None:
         from gatewright_cli.plot import draw
 
         draw(found, options.plot)
-    if options.json:
+    if options.output is Output.JSON:
         _print(found.wire())
+    elif options.output is Output.YAML:
+        show(found.wire(), options.output)
     else:
         print_lines(render(found, Style.of(sys.stdout)))
     return CODES[found.ended.decision]

@@ -6,7 +6,7 @@ from gatewright_cli.kube import Object
 from gatewright_cli.output import PLAIN, Style, clean, share, shorten, table
 from gatewright_cli.view import good_ratio
 
-_LOOKS = {
+LOOKS = {
     "pass": ("✓", "green"),
     "waived": ("✓", "cyan"),
     "fail": ("✗", "red"),
@@ -26,7 +26,7 @@ def check_table(
     rows = [[style.paint(title, "dim") for title in HEADER]]
     for check in checks:
         status = str(check.get("status", ""))
-        mark, look = _LOOKS.get(status, (" ", ""))
+        mark, look = LOOKS.get(status, (" ", ""))
         threshold = check.get("threshold")
         ratio = good_ratio(check)
         rows.append(

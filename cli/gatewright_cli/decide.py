@@ -1,54 +1,46 @@
-"""`approve`, `reject`, `request-changes`, `abort`, `retry`, `more-samples`: a person's word, as an object of its own."""
+"""`abort`, `retry`, `more-samples`, `escalate`: a person's word, as an object of its own; and what reviews share with them."""
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from gatewright_analysis.names import API_VERSION
 from gatewright_cli import durations
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound, Unreachable, UsageError
+from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, User, path
-from gatewright_cli.output import clean, fold, parse_time, print_json, print_lines, span
-from gatewright_cli.review import not_held
+from gatewright_cli.output import clean, fold, parse_time, print_lines, span
 from gatewright_cli.view import View, proven, step_word
 
-REASON_LONGEST = 1024
+REASON_SHORTEST, REASON_LONGEST = 10, 1024
 ANSWER_POLL_SECONDS = 0.3
 EFFECT_SECONDS = 3.0
-REVIEWS = {"approve": "Approve", "reject": "Reject", "request-changes": "RequestChanges"}
-ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples"}
+ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples", "escalate": "Escalate"}
 _ABORTABLE = frozenset(("Progressing", "Paused", "Held", "Promoting", "Baking"))
 
 
 @dataclass(frozen=True)
 class Word:
-    """What the person said: `verb` as on the command line; `expires` as typed, for approve only."""
+    """What the person said: `verb` as on the command line; `expires` and `through` as typed, for approve only."""
 
     verb: str
     rollout: str
     reason: str
     expires: str | None = None
+    through: str | None = None
     yes: bool = False
     timeout: timedelta = timedelta(seconds=30)
-    json: bool = False
+    output: Output = Output.TEXT
 
 
 def run(kube: Kube, word: Word) -> Exit:
     """Create the object and wait for the operator's answer. Raises NotAllowed with the refuser's sentence."""
-    if not word.reason.strip() or len(word.reason) > REASON_LONGEST:
-        raise UsageError(
-            f"--reason needs 1 to {REASON_LONGEST} characters: it is what the ledger keeps of your decision."
-        )
-    now = datetime.now(UTC)
-    expires_at = None if word.expires is None else expiry(word.expires, now)
+    check_reason(word.reason)
     me, rollout = kube.whoami_and_rollout(word.rollout)
     view = View(rollout)
-    if word.verb in REVIEWS:
-        kind, manifest = "gatereviews", review_of(view, me, word, expires_at, kube.flags.repeated)
-    else:
-        kind, manifest = "gateorders", order_of(view, me, word, kube.flags.repeated)
+    kind, manifest = "gateorders", order_of(view, me, word, kube.flags.repeated)
     if not word.yes and sys.stdin.isatty() and sys.stdout.isatty() and not _confirmed(view, me, manifest):
         print("Nothing was done.")
         return Exit.ERROR
@@ -57,7 +49,16 @@ def run(kube: Kube, word: Word) -> Exit:
     answered = await_answer(kube, where, created, word.timeout, time.monotonic, time.sleep)
     if (answered.get("status") or {}).get("outcome") == "Accepted":
         await_effect(kube, view, time.monotonic, time.sleep)
-    return _report(view, kind, answered, word, kube.flags.repeated)
+    return report(view, kind, answered, word, kube.flags.repeated)
+
+
+def check_reason(reason: str) -> None:
+    """Raises UsageError for one that the API server would refuse: before anything is sent."""
+    if not REASON_SHORTEST <= len(reason.strip()) <= REASON_LONGEST:
+        raise UsageError(
+            f"--reason needs {REASON_SHORTEST} to {REASON_LONGEST} characters: say why, it is what the ledger keeps of "
+            "your decision."
+        )
 
 
 def expiry(text: str, now: datetime) -> datetime:
@@ -74,31 +75,6 @@ def expiry(text: str, now: datetime) -> datetime:
     return moment
 
 
-def review_of(view: View, me: User, word: Word, expires_at: datetime | None, repeated: str) -> Object:
-    """The GateReview, bound to exactly what is held now. Raises NotAllowed when nothing is."""
-    hold = view.hold
-    if hold is None:
-        raise not_held(view, repeated)
-    spec = {
-        "rollout": view.name,
-        "rolloutUID": view.rollout["metadata"]["uid"],
-        "run": hold["run"],
-        "revision": (view.status.get("canary") or {}).get("revision")
-        or view.status.get("observedRevision", ""),
-        "step": hold["step"],
-        "evidenceDigest": hold["evidenceDigest"],
-        "decision": REVIEWS[word.verb],
-        "reviewer": me.name,
-        "groups": list(me.groups),
-        "reason": word.reason.strip(),
-    }
-    if expires_at is not None:
-        spec["worldSnapshot"] = hold.get("worldSnapshot")
-        spec["checks"] = hold.get("blocking") or []
-        spec["expiresAt"] = expires_at.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return _object("GateReview", view, spec)
-
-
 def order_of(view: View, me: User, word: Word, repeated: str) -> Object:
     """The GateOrder for the revision that it is about. Raises NotAllowed when there is none."""
     spec = {
@@ -110,7 +86,7 @@ def order_of(view: View, me: User, word: Word, repeated: str) -> Object:
         "groups": list(me.groups),
         "reason": word.reason.strip(),
     }
-    return _object("GateOrder", view, spec)
+    return object_of("GateOrder", view, spec)
 
 
 def order_revision(view: View, verb: str, repeated: str) -> str:
@@ -121,6 +97,9 @@ def order_revision(view: View, verb: str, repeated: str) -> str:
     if verb == "abort":
         revision = canary or (status.get("observedRevision") if view.phase in _ABORTABLE else "")
         missing = "has no release on its way, so there is nothing to abort"
+    elif verb == "escalate":
+        revision = canary if view.phase == "Held" else ""
+        missing = "is not held, so there is nothing to escalate"
     elif verb == "more-samples":
         revision = canary if view.phase == "Held" else ""
         missing = "is not held, so there is no gate to which samples could be added"
@@ -136,7 +115,8 @@ def order_revision(view: View, verb: str, repeated: str) -> str:
     return str(revision)
 
 
-def _object(kind: str, view: View, spec: Object) -> Object:
+def object_of(kind: str, view: View, spec: Object) -> Object:
+    """A manifest of a review or an order; the API server gives it its name."""
     return {
         "apiVersion": API_VERSION,
         "kind": kind,
@@ -147,15 +127,13 @@ def _object(kind: str, view: View, spec: Object) -> Object:
 
 def _confirmed(view: View, me: User, manifest: Object) -> bool:
     spec = manifest["spec"]
-    what = spec.get("decision") or spec["order"]
+    what = spec["order"]
     hold = view.hold
     lines = [f"{what}: revision {spec['revision']} of {view.name} in {view.namespace}, as {me.name}"]
     if hold is not None:
         where = step_word(view.spec.get("steps") or [], hold["step"])
         lines += fold(f"Held at {where}: {hold.get('message') or hold.get('reason')}", lines=3)
         lines.append(f"  Started by {clean(proven(hold.get('initiator')))}")
-    if "expiresAt" in spec:
-        lines.append(f"  The waiver ends {spec['expiresAt']}")
     print_lines(lines)
     try:
         return input(f"{what}? [y/N] ").strip().lower() in ("y", "yes")
@@ -187,8 +165,8 @@ def await_answer(
 
 def await_effect(
     kube: Kube, before: View, clock: Callable[[], float], sleep: Callable[[float], object]
-) -> None:
-    """Until the Rollout's status shows that something followed, for a few seconds at most.
+) -> Object | None:
+    """Until the Rollout's status shows that something followed, for a few seconds at most. The Rollout then, if it did.
 
     The operator answers first and reports last: without this, `status --wait` right after an approval could still
     read the hold that the approval ended.
@@ -197,34 +175,46 @@ def await_effect(
     where = path("rollouts", before.namespace, before.name)
     while clock() < deadline:
         try:
-            status = kube.get(where).get("status") or {}
+            rollout = kube.get(where)
         except GateError:
-            return  # the decision stands and was answered; that is what this command is about
+            return None  # the decision stands and was answered; that is what this command is about
+        status = rollout.get("status") or {}
         if any(status.get(key) != before.status.get(key) for key in ("phase", "hold", "attempt")):
-            return
+            return rollout
         sleep(ANSWER_POLL_SECONDS)
+    return None
 
 
-def _report(view: View, kind: str, answered: Object, word: Word, repeated: str) -> Exit:
+def report(
+    view: View, kind: str, answered: Object, word: Word, repeated: str, followed: Sequence[str] = ()
+) -> Exit:
+    """Print the operator's answer and what `followed`. Raises NotAllowed with its sentence when it refused."""
     status = answered.get("status") or {}
     name = answered["metadata"]["name"]
     look = f"kubectl gate status {view.name} -n {view.namespace}{repeated}"
     message = clean(status.get("message", ""))
-    if word.json:
+    if word.output.for_programs:
         answered.get("metadata", {}).pop("managedFields", None)
-        print_json(answered)
+        show(answered, word.output)
+    elif word.output is Output.NAME:
+        show_names(kind.removesuffix("s"), [name])
     elif status.get("outcome") == "Accepted":
-        print_lines([*fold(f"Accepted: {message or 'the operator acts on it.'}", ""), f"See: {look}"])
+        accepted = fold(f"Accepted: {message or 'the operator acts on it.'}", "")
+        print_lines([*accepted, *(line for said in followed for line in fold(said, "")), f"See: {look}"])
     match status.get("outcome"):
         case "Accepted":
             return Exit.OK
         case "Refused":
             reason = status.get("reason") or "without a reason"
-            raise NotAllowed(message or f"The operator refused it ({reason}).", then=look, reported=word.json)
+            raise NotAllowed(
+                message or f"The operator refused it ({reason}).",
+                then=look,
+                reported=word.output.for_programs,
+            )
         case _:
             raise GateError(
                 f"{kind}/{name} is recorded, but the operator has not answered within {span(word.timeout)}. "
                 "It acts on it when it runs again; is it running?",
                 then=f"kubectl get {kind}.gatewright.dev {name} -n {view.namespace}{repeated} -o yaml",
-                reported=word.json,
+                reported=word.output.for_programs,
             )

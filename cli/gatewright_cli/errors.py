@@ -43,6 +43,12 @@ class NotAllowed(GateError):
     code = Exit.NOT_ALLOWED
 
 
+class Superseded(GateError):
+    """What the command was about is gone, or another by now; look again. Nothing was written."""
+
+    code = Exit.SUPERSEDED
+
+
 class NotFound(GateError):
     """The object does not exist, or the kinds are not installed."""
 

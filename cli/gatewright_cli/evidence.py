@@ -29,8 +29,9 @@ from gatewright_analysis.results import (
 from gatewright_analysis.results.reading import MAX_FILE_BYTES
 from gatewright_cli.errors import AlreadyExists, Exit, GateError, UsageError
 from gatewright_cli.flags import KubeFlags
+from gatewright_cli.formats import Output, show
 from gatewright_cli.kube import Kube, Object, path
-from gatewright_cli.output import clean, print_json, print_lines, share, table
+from gatewright_cli.output import clean, print_lines, share, table
 
 _DIGEST = re.compile(r"(?:[^@\s]+@)?(sha256:[0-9a-f]{64})")
 _SUITE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -186,9 +187,10 @@ def _bytes_of(file: str) -> tuple[bytes, str]:
 def _show(
     args: argparse.Namespace, record: EvidenceRecord, packed: Packed, outcome: str, state: Object
 ) -> None:
-    if args.output == "json":
+    if args.output in (Output.JSON, Output.YAML):
         name = name_of(record.suite, packed)
-        print_json({"configMap": name, "digest": packed.digest, **state, "record": record.wire()})
+        answer = {"configMap": name, "digest": packed.digest, **state, "record": record.wire()}
+        show(answer, Output(args.output))
     else:
         print_lines(summary(record, packed, outcome))
 

@@ -45,6 +45,7 @@ OWN_WITH_VALUE = frozenset(
     (
         "--reason",
         "--expires",
+        "--through",
         "--timeout",
         "--image",
         "--output",

@@ -112,13 +112,42 @@ class Kube:
 
     def may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> list[bool | None]:
         """May I `verb` these Rollouts, given as (namespace, name)? None where the API server did not say."""
-        answers = self._several(
-            [(["create", "--raw", _ACCESS_REVIEW, "-f", "-"], _access(verb, *each)) for each in rollouts]
+        return self.me_and_may(verb, rollouts)[1]
+
+    def allowed(self, asked: Iterable[Object]) -> list[bool | None]:
+        """What `kubectl auth can-i` asks, for each of these resourceAttributes; None where there was no answer."""
+        answers = self._several([_may_i(each) for each in asked])
+        return [_allowed(answer) for answer in answers]
+
+    def me_and_may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> tuple[str, list[bool | None]]:
+        """The caller's name (empty where the API server did not say) and whether they may, asked at once."""
+        me, *answers = self._several(
+            [
+                (["auth", "whoami", "-o", "json"], None),
+                *(
+                    _may_i(
+                        {
+                            "verb": verb,
+                            "group": GROUP,
+                            "resource": "rollouts",
+                            "namespace": namespace,
+                            "name": name,
+                        }
+                    )
+                    for namespace, name in rollouts
+                ),
+            ]
         )
-        return [
-            None if isinstance(answer, GateError) else bool(answer.get("status", {}).get("allowed"))
-            for answer in answers
-        ]
+        info = {} if isinstance(me, GateError) else me.get("status", {}).get("userInfo", {})
+        return str(info.get("username", "")), [_allowed(answer) for answer in answers]
+
+    def names(self, argv: list[str]) -> list[str]:
+        """What kubectl lists with `-o name`, without the kind."""
+        process, _ = self._start([*argv, "-o", "name"], None)
+        out, err = process.communicate()
+        if process.returncode != 0:
+            raise explain(err)
+        return [line.rpartition("/")[2] for line in out.split()]
 
     def _named(self, kind: str, name: str | None) -> list[str]:
         namespace = [] if self.flags.namespace is None else [f"--namespace={self.flags.namespace}"]
@@ -164,20 +193,21 @@ class Kube:
 _ACCESS_REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
-def _access(verb: str, namespace: str, name: str) -> Object:
-    """What `kubectl auth can-i VERB rollouts.gatewright.dev/NAME` asks."""
-    attributes = {
-        "verb": verb,
-        "group": GROUP,
-        "resource": "rollouts",
-        "namespace": namespace,
-        "name": name,
-    }
+def _access(attributes: Object) -> Object:
     return {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
+
+
+def _may_i(attributes: Object) -> tuple[list[str], Object]:
+    """The call that asks the API server about the caller's own right."""
+    return ["create", "--raw", _ACCESS_REVIEW, "-f", "-"], _access(attributes)
+
+
+def _allowed(answer: Object | GateError) -> bool | None:
+    return None if isinstance(answer, GateError) else bool(answer.get("status", {}).get("allowed"))
 
 
 def _answer(process: subprocess.Popen[str], body: Object | None) -> Object | GateError:

@@ -1,4 +1,4 @@
-"""`ledger show` and `ledger verify`: what was decided, and the proof that nobody changed it since.
+"""`ledger show`, `verify`, `export`, `replay`: what was decided, and the proof that nobody changed it since.
 
 The ConfigMaps come from the cluster, or from a file that `kubectl get configmaps` wrote, so that a ledger can be
 verified where there is no cluster.
@@ -15,8 +15,9 @@ from gatewright_analysis.names import LEDGER_LABEL
 from gatewright_cli.errors import Exit, GateError, NotFound, UsageError
 from gatewright_cli.files import documents, objects
 from gatewright_cli.flags import KubeFlags
+from gatewright_cli.formats import Output, show
 from gatewright_cli.kube import Kube, Object, path
-from gatewright_cli.output import PLAIN, Style, clean, parse_time, print_json, print_lines, shorten, table
+from gatewright_cli.output import PLAIN, Style, clean, parse_time, print_lines, shorten, table
 
 if TYPE_CHECKING:
     from gatewright_analysis.ledger import Entry, Segment, VerifyResult
@@ -55,10 +56,14 @@ def run(
             if evidence is None
             else replay.from_file(evidence, source.rollout)
         )
-        return replay.run(source, stored, json=output is not None)
+        return replay.run(source, stored, output=Output(output or ""))
+    if action == "export":
+        from gatewright_cli import export
+
+        return export.run(source, output or export.ENTRIES)
     if action == "show":
         return _show(source, output)
-    return _verify(source, head, json_wanted=output is not None)
+    return _verify(source, head, output=Output(output or ""))
 
 
 def from_cluster(kube: Kube, rollout: str) -> Source:
@@ -128,10 +133,8 @@ def entries_of(config_maps: Sequence[Object]) -> list[dict[str, Any]]:
 
 def _show(source: Source, output: str | None) -> Exit:
     entries = entries_of(source.config_maps)
-    if output == "json":
-        print_json(entries)
-    elif output == "jsonl":
-        print_lines(json.dumps(entry, ensure_ascii=False) for entry in entries)
+    if output is not None:
+        show(entries, Output(output))
     else:
         print_lines(render(entries, Style.of(sys.stdout), source.where))
     return Exit.OK
@@ -235,7 +238,7 @@ def verified_entries(source: Source) -> "tuple[Entry, ...]":
     return result.entries
 
 
-def _verify(source: Source, wanted_head: str | None, *, json_wanted: bool) -> Exit:
+def _verify(source: Source, wanted_head: str | None, *, output: Output) -> Exit:
     """Walk the chain; compare with the status' head and with `wanted_head`. Exit code 1 when it does not hold."""
     segments, result = _walk(source)
     broken = None
@@ -261,12 +264,12 @@ def _verify(source: Source, wanted_head: str | None, *, json_wanted: bool) -> Ex
         "unsealed": list(result.unsealed),
         "broken": broken,
     }
-    if json_wanted:
-        print_json(report)
+    if output.for_programs:
+        show(report, output)
     elif broken is None:
         print_lines(verified(report, source, wanted_head))
     if broken is not None:
-        raise GateError(broken_sentence(broken, len(result.entries)), reported=json_wanted)
+        raise GateError(broken_sentence(broken, len(result.entries)), reported=output.for_programs)
     return Exit.OK
 
 

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from gatewright_cli import formats
 from gatewright_cli.errors import Exit, GateError, UsageError
 from gatewright_cli.flags import KubeFlags, take
+from gatewright_cli.formats import Output
 from gatewright_cli.parser import gate_parser, gatewright_parser
 
 
@@ -36,6 +38,10 @@ def _gate(argv: list[str]) -> int:
         from gatewright_cli import ledger
 
         return ledger.run(flags, args.action, *_ledger_arguments(args))
+    if args.command == "lint":
+        from gatewright_cli import lint
+
+        return lint.run(args.file, output=_output(args))
     return _on_cluster(flags, args)
 
 
@@ -49,36 +55,64 @@ def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
 
             if not args.wait and (args.image or args.timeout):
                 raise UsageError("--image and --timeout belong to --wait.", then="kubectl gate status --help")
+            if args.watch and _output(args) in (Output.NAME, Output.WIDE):
+                raise UsageError(
+                    "--watch shows text, or JSON or YAML: leave -o out.", then="kubectl gate status --help"
+                )
             options = status.Options(
                 name=_name(args.rollout),
                 wait=args.wait,
                 watch=args.watch,
                 image=args.image,
                 timeout=durations.parse(args.timeout or "10m", "--timeout"),
-                json=_json(args),
+                output=_output(args),
             )
             return status.run(kube, options)
+        case "get":
+            from gatewright_cli import get
+
+            if args.rollout and args.all_namespaces:
+                raise UsageError(
+                    "A name is a name in one namespace: leave -A out.", then="kubectl gate get --help"
+                )
+            return get.run(
+                kube, get.Options(_name(args.rollout), args.all_namespaces, args.watch, _output(args))
+            )
         case "holds":
             from gatewright_cli import holds
 
-            return holds.run(kube, everywhere=args.all_namespaces, json=_json(args))
+            return holds.run(kube, everywhere=args.all_namespaces, output=_output(args))
         case "review":
             from gatewright_cli import review
 
-            return review.run(kube, _name(args.rollout), json=_json(args))
+            return review.run(kube, _name(args.rollout), output=_output(args))
+        case "explain":
+            from gatewright_cli import explain
+
+            rollout, check = explain.split(args.check)
+            return explain.run(kube, _name(rollout), check, output=_output(args))
+        case "history":
+            from gatewright_cli import past
+
+            return past.run(kube, _name(args.rollout), output=_output(args))
+        case "can-i":
+            from gatewright_cli import can_i
+
+            return can_i.run(kube, _name(args.rollout), args.verb, output=_output(args))
         case verb:
-            from gatewright_cli import decide, durations
+            from gatewright_cli import decide, durations, gatereview
 
             word = decide.Word(
                 verb=verb,
                 rollout=_name(args.rollout),
                 reason=args.reason,
                 expires=getattr(args, "expires", None),
+                through=getattr(args, "through", None),
                 yes=args.yes,
                 timeout=durations.parse(args.timeout, "--timeout"),
-                json=_json(args),
+                output=_output(args),
             )
-            return decide.run(kube, word)
+            return gatereview.run(kube, word) if verb in gatereview.DECISIONS else decide.run(kube, word)
 
 
 def _gatewright(argv: list[str]) -> int:
@@ -107,7 +141,7 @@ def _gatewright(argv: list[str]) -> int:
     if args.command == "plan":
         from gatewright_cli import plan
 
-        return plan.run(plan.Options(args.contract, args.rollout, tuple(args.rate), _json(args)))
+        return plan.run(plan.Options(args.contract, args.rollout, tuple(args.rate), _output(args)))
     if args.command == "evidence":
         from gatewright_cli import evidence
 
@@ -140,8 +174,8 @@ def _name(text: str | None) -> str:
     return name
 
 
-def _json(args: argparse.Namespace) -> bool:
-    return bool(args.output == "json")
+def _output(args: argparse.Namespace) -> Output:
+    return Output(args.output or "")
 
 
 def _version() -> int:
@@ -165,22 +199,29 @@ def _guarded(argv: list[str], command: Callable[[list[str]], int]) -> int:
 
 
 def _complain(error: GateError, argv: list[str]) -> int:
-    """The sentence on standard error; for programs that asked for JSON also as JSON on standard output."""
-    if not error.reported and _wants_json(argv):
+    """The sentence on standard error; for programs that asked for data also as data on standard output."""
+    wanted = _wanted(argv)
+    if not error.reported and wanted is not None:
         said = {
             "code": int(error.code),
             "name": error.code.name.lower(),
             "sentence": error.sentence,
             "then": error.then,
         }
-        print(json.dumps({"error": said}, ensure_ascii=False))
+        if wanted is Output.YAML:
+            formats.show({"error": said}, wanted)
+        else:
+            print(json.dumps({"error": said}, ensure_ascii=False))
     print(f"error: {error.sentence}", file=sys.stderr)
     if error.then:
         print(f"try:   {error.then}", file=sys.stderr)
     return int(error.code)
 
 
-def _wants_json(argv: list[str]) -> bool:
-    """Also for a line that could not be parsed."""
-    attached = any(word in ("-ojson", "-o=json", "--output=json") for word in argv)
-    return attached or any(pair in (("-o", "json"), ("--output", "json")) for pair in pairwise(argv))
+def _wanted(argv: list[str]) -> Output | None:
+    """The data format that was asked for, also on a line that could not be parsed; None for text."""
+    for form in formats.DATA:
+        attached = any(word in (f"-o{form}", f"-o={form}", f"--output={form}") for word in argv)
+        if attached or any(pair in (("-o", form), ("--output", form)) for pair in pairwise(argv)):
+            return form
+    return None

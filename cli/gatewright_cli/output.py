@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,8 @@ WIDTH = 100
 """Columns that prose is folded to."""
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+_HALF = "\0"
+"""Stands for the second column of a wide character; none in cleaned text."""
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,8 +41,13 @@ PLAIN = Style()
 
 
 def width(text: str) -> int:
-    """Columns of `text`, escape sequences aside."""
-    return len(_ANSI.sub("", text))
+    """Columns of `text`, escape sequences aside; Chinese characters and emoji take two."""
+    plain = _ANSI.sub("", text)
+    return len(plain) if plain.isascii() else len(plain) + sum(map(_wide, plain))
+
+
+def _wide(char: str) -> bool:
+    return unicodedata.east_asian_width(char) in ("W", "F")
 
 
 def clean(text: object) -> str:
@@ -67,21 +75,29 @@ def table(
 
 def fold(text: str, indent: str = "  ", lines: int | None = None, columns: int = WIDTH) -> list[str]:
     """Prose folded to `columns`; past `lines` it ends with an ellipsis."""
+    # textwrap counts characters, so a wide one counts as two of them; a cut between the two may cost one column.
+    said = clean(text)
+    doubled = "".join(f"{char}{_HALF}" if _wide(char) else char for char in said)
     folded = textwrap.wrap(
-        clean(text),
-        columns,
+        doubled,
+        columns - (doubled != said),
         initial_indent=indent,
         subsequent_indent=indent,
         max_lines=lines,
         placeholder=" …",
         break_on_hyphens=False,
     )
-    return folded
+    return [line.replace(_HALF, "") for line in folded]
 
 
 def shorten(text: str, columns: int) -> str:
     text = clean(text)
-    return text if len(text) <= columns else text[: max(columns - 1, 0)] + "…"
+    if width(text) <= columns:
+        return text
+    kept = text[: max(columns - 1, 0)]
+    while width(kept) > columns - 1 and kept:
+        kept = kept[:-1]
+    return kept + "…"
 
 
 def parse_time(text: object) -> datetime | None:

@@ -7,6 +7,7 @@ import argparse
 from typing import TYPE_CHECKING, NoReturn
 
 from gatewright_cli.errors import UsageError
+from gatewright_cli.formats import DATA, EXPORTED, HELP, Output
 
 EXIT_CODES = """\
 exit codes:
@@ -35,7 +36,7 @@ def gate_parser() -> Parser:
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    status = _command(
+    status = command(
         commands,
         "status",
         "where a Rollout stands, on one screen",
@@ -43,6 +44,7 @@ def gate_parser() -> Parser:
         "--wait returns when there is a verdict on the release that the workload carries at the time of the\n"
         "call, and never answers about the one before. 0 means that it is through its bake and stable; a\n"
         "HOLD returns at once, with 8.",
+        formats=(*DATA, Output.WIDE, Output.NAME),
         example="kubectl gate status checkout -n shop --wait --timeout 30m",
     )
     status.add_argument("rollout", metavar="ROLLOUT")
@@ -59,15 +61,19 @@ def gate_parser() -> Parser:
         help="with --wait: first wait until the workload carries this image (or sha256:… digest)",
     )
 
-    holds = _command(
+    from gatewright_cli.parser_get import add_get
+
+    add_get(command, commands)
+    holds = command(
         commands,
         "holds",
         "what waits for a person",
         "What is held, the longest first, and whether you may approve it.",
+        formats=(*DATA, Output.WIDE, Output.NAME),
     )
     holds.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
 
-    review = _command(
+    review = command(
         commands,
         "review",
         "why a Rollout is held, and what would change it",
@@ -90,6 +96,11 @@ def gate_parser() -> Parser:
         required=True,
         help="when the waiver ends: a length (24h, 3d) or a time in RFC 3339",
     )
+    approve.add_argument(
+        "--through",
+        metavar="STEP",
+        help="waive the same checks up to this step too, by its number in `review` (from 1), or `remaining`",
+    )
     _decision(
         commands,
         "reject",
@@ -108,7 +119,10 @@ def gate_parser() -> Parser:
         commands,
         "abort",
         "send a running release back",
-        "Writes a GateOrder: all traffic goes back to stable. Needs the verb `operate` on the Rollout.",
+        "Writes a GateOrder: all traffic goes back to stable, and the Deployment keeps the refused template, paused.\n"
+        "This is what `kubectl rollout undo` would have done, which is refused on a paused Deployment. Then put the\n"
+        "old template back where it came from (Git, the chart): that alone moves no pod. Needs the verb `operate` on\n"
+        "the Rollout.",
     )
     _decision(
         commands,
@@ -126,7 +140,18 @@ def gate_parser() -> Parser:
         "samples that they have had. Two times at most for one artifact. Needs the verb `operate` on the Rollout.",
         example="kubectl gate more-samples checkout -n shop --reason 'close to the threshold'",
     )
+    _decision(
+        commands,
+        "escalate",
+        "call the next person to a held change now",
+        "Writes a GateOrder: what is held is escalated at once, as it would be when hold.escalateAfter is over.\n"
+        "It stays held. Once for each hold. Needs the verb `operate` on the Rollout.",
+        example="kubectl gate escalate checkout -n shop --reason 'I cannot judge these errors'",
+    )
 
+    from gatewright_cli import parser_verbs
+
+    parser_verbs.add(commands)
     ledger = commands.add_parser(
         "ledger",
         help="what was decided, by whom, on which numbers",
@@ -161,16 +186,18 @@ if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[Parser]
 
 
-def _command(
+def command(
     commands: "_Commands",
     name: str,
     short: str,
     long: str,
     example: str = "",
-    formats: tuple[str, ...] = ("json",),
+    formats: tuple[str, ...] = DATA,
+    codes: str = EXIT_CODES,
 ) -> Parser:
+    """A subcommand with the `-o` that it understands."""
     epilog = "\n\n".join(
-        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, EXIT_CODES) if part
+        part for part in (f"example:\n  {example}" if example else "", KUBECTL_FLAGS, codes) if part
     )
     parser = commands.add_parser(
         name,
@@ -179,22 +206,24 @@ def _command(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-o", "--output", choices=formats, help="print JSON for programs")
+    told = "; ".join(f"{each}: {HELP[each]}" for each in formats if each in HELP)
+    parser.add_argument("-o", "--output", choices=[str(each) for each in formats], help=told)
     return parser
 
 
 def _decision(commands: "_Commands", name: str, short: str, long: str, example: str = "") -> Parser:
-    parser = _command(
+    parser = command(
         commands,
         name,
         short,
         long,
         example or f"kubectl gate {name} checkout -n shop --reason 'see the error log'",
+        formats=(*DATA, Output.NAME),
     )
     parser.add_argument("rollout", metavar="ROLLOUT")
     parser.add_argument("--reason", metavar="TEXT", required=True, help="why; the ledger keeps it")
     parser.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask (never asked without a terminal)"
+        "-y", "--yes", action="store_true", help="do not ask; reviews need it where there is no terminal"
     )
     parser.add_argument(
         "--timeout",
@@ -209,10 +238,11 @@ def _ledger(actions: "_Commands", *, offline: bool) -> None:
     for name, short in (
         ("show", "the entries, oldest first"),
         ("verify", "walk the hash chain from the first entry; exit code 1 says that it is broken"),
+        ("export", "the entries, or in-toto statements of the verdicts, as JSON lines"),
         ("replay", "give every verdict again from its evidence; exit code 1 says that one differs"),
     ):
-        formats = ("json", "jsonl") if name == "show" else ("json",)
-        parser = _command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
+        formats = {"show": (*DATA, Output.JSONL), "export": EXPORTED}.get(name, DATA)
+        parser = command(actions, name, short, short[:1].upper() + short[1:] + ".", formats=formats)
         what = "which of the ledgers in the file" if offline else "not needed with --file"
         parser.add_argument("rollout", metavar="ROLLOUT", nargs="?", help=what)
         parser.add_argument(
@@ -254,7 +284,7 @@ def _evidence(actions: "_Commands") -> None:
         ),
     ):
         pushing = name == "push"
-        parser = _command(
+        parser = command(
             actions,
             name,
             short,
@@ -263,7 +293,7 @@ def _evidence(actions: "_Commands") -> None:
             "    --image registry.example/checkout@sha256:… --world model=answers-2026-03"
             if pushing
             else "gatewright evidence import results.json --suite faithfulness",
-            formats=("json", "summary"),
+            formats=(*DATA, "summary"),
         )
         parser.add_argument("file", metavar="FILE", help="the result file, - for stdin")
         parser.add_argument("--suite", metavar="NAME", required=True, help="the suite that contracts ask for")

@@ -67,7 +67,9 @@ def add_backtest(commands: "_Commands") -> None:
     gate.add_argument("--checks", metavar="ID,…", help="only these checks; the sentence names those left out")
     gate.add_argument("--tier", choices=("Fast", "Full"), help="only checks of this tier")
     parser.add_argument("--plot", metavar="FILE", help="draw the looks: FILE.svg or FILE.png")
-    parser.add_argument("-o", "--output", choices=("json",), help="print JSON for programs, with all looks")
+    parser.add_argument(
+        "-o", "--output", choices=("json", "yaml"), help="JSON or YAML for programs, with all looks"
+    )
 
 
 def add_plan(commands: "_Commands") -> None:
@@ -91,7 +93,7 @@ def add_plan(commands: "_Commands") -> None:
         default=[],
         help="requests per minute of the whole service; ID=R: events per minute of one check",
     )
-    parser.add_argument("-o", "--output", choices=("json",), help="print JSON for programs")
+    parser.add_argument("-o", "--output", choices=("json", "yaml"), help="JSON or YAML for programs")
 
 
 def backtest_options(args: argparse.Namespace) -> "Options":
@@ -99,6 +101,7 @@ def backtest_options(args: argparse.Namespace) -> "Options":
     from gatewright_cli import durations
     from gatewright_cli.backtest import Options
     from gatewright_cli.errors import UsageError
+    from gatewright_cli.formats import Output
     from gatewright_cli.history import Past
 
     help_ = "gatewright backtest --help"
@@ -150,5 +153,5 @@ def backtest_options(args: argparse.Namespace) -> "Options":
         checks=tuple(name for name in (args.checks or "").split(",") if name),
         tier=args.tier,
         plot=args.plot,
-        json=args.output == "json",
+        output=Output(args.output or ""),
     )

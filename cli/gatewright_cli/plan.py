@@ -15,7 +15,8 @@ from gatewright_analysis.planning.problems import length, rate_text
 from gatewright_cli.backtest import load_contract
 from gatewright_cli.errors import Exit, GateError, UsageError
 from gatewright_cli.files import manifest
-from gatewright_cli.output import Style, fold, print_json, print_lines, share, table
+from gatewright_cli.formats import Output, show
+from gatewright_cli.output import Style, fold, print_lines, share, table
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Options:
     contract: str
     rollout: str | None
     rates: tuple[str, ...]
-    json: bool = False
+    output: Output = Output.TEXT
 
 
 def run(options: Options) -> Exit:
@@ -35,8 +36,8 @@ def run(options: Options) -> Exit:
     if rollout is None and options.rates:
         raise UsageError("A rate tells minutes only where the weights are known: give --rollout FILE, too.")
     found = plan_contract(contract, rollout, rates_of(options.rates, contract))
-    if options.json:
-        print_json(found.wire())
+    if options.output.for_programs:
+        show(found.wire(), options.output)
     else:
         print_lines(render(found, Style.of(sys.stdout)))
     return Exit.ERROR if found.never_passes else Exit.OK

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from gatewright_analysis.names import EVIDENCE_LABEL, ROLLOUT_LABEL
 from gatewright_cli.errors import Exit, GateError
 from gatewright_cli.files import documents, objects
+from gatewright_cli.formats import Output, show
 from gatewright_cli.kube import Kube, Object, path
 from gatewright_cli.ledger import PAGE, Source, verified_entries
-from gatewright_cli.output import Style, fold, print_json, print_lines
+from gatewright_cli.output import Style, fold, print_lines
 
 if TYPE_CHECKING:
     from gatewright_analysis.replay import Replayed
@@ -35,14 +36,14 @@ def from_cluster(kube: Kube, source: Source) -> list[Object]:
     return list(kube.list_all(path("configmaps", namespace, query=query), page=PAGE))
 
 
-def run(source: Source, evidence: Sequence[Object], *, json: bool) -> Exit:
+def run(source: Source, evidence: Sequence[Object], *, output: Output) -> Exit:
     """Exit code 1 unless every verdict is equal. Raises GateError for a ledger that is broken."""
     from gatewright_analysis.replay import replay
 
     found = replay(verified_entries(source), evidence)
     wrong = [one for one in found if not one.equal]
-    if json:
-        print_json({"ok": not wrong, "verdicts": [_wire(one) for one in found]})
+    if output.for_programs:
+        show({"ok": not wrong, "verdicts": [_wire(one) for one in found]}, output)
     else:
         print_lines(render(found, source.where, Style.of(sys.stdout)))
     return Exit.ERROR if wrong else Exit.OK

@@ -4,13 +4,14 @@ from datetime import datetime
 from typing import Any
 
 from gatewright_cli.checks import check_table
+from gatewright_cli.countdown import countdown
 from gatewright_cli.durations import length_of
 from gatewright_cli.kube import Object
 from gatewright_cli.output import PLAIN, Style, ago, clean, fold, parse_time, shorten, span, table, until
 from gatewright_cli.view import View, proven, step_word
 from gatewright_cli.wait import generation_of
 
-_PHASE_LOOKS = {
+PHASE_LOOKS = {
     "Idle": "green",
     "Held": "yellow",
     "Paused": "yellow",
@@ -70,10 +71,13 @@ def summary(view: View) -> dict[str, Any]:
     }
 
 
-def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") -> list[str]:
-    """One screen. `repeated` are the flags that proposed commands must carry."""
+def render(
+    view: View, now: datetime, style: Style = PLAIN, repeated: str = "", *, wide: bool = False
+) -> list[str]:
+    """One screen; `wide` with nothing cut, and what each check says. `repeated` are the flags that proposed commands
+    must carry."""
     status, phase = view.status, view.phase or "New"
-    shown_phase = style.paint(phase, "bold", _PHASE_LOOKS.get(phase, ""))
+    shown_phase = style.paint(phase, "bold", PHASE_LOOKS.get(phase, ""))
     lines = [f"{style.paint(view.name, 'bold')} in {view.namespace}: {shown_phase}"]
     lines += fold(status.get("message") or "The operator has not looked at this Rollout yet.")
     if view.up_to_date is False:
@@ -84,7 +88,7 @@ def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") 
         )
     lines.append("")
     facts = [
-        *_revisions(status),
+        *_revisions(status, wide),
         ["weight", _weight(status)],
         ["steps", _steps(view, style)],
         ["verdict", _verdict(view, now, style)],
@@ -92,6 +96,8 @@ def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") 
     ]
     lines += table([[style.paint(title, "dim"), text] for title, text in facts if text], "  ")
     lines += _run(view, now, style)
+    if wide:
+        lines += _said(view.checks)
     if view.hold is not None:
         lines += ["", *_hold(view, now, style, repeated)]
     elif phase == "RolledBack":
@@ -101,16 +107,18 @@ def render(view: View, now: datetime, style: Style = PLAIN, repeated: str = "") 
         ]
     lines += [
         "",
-        *table([[style.paint(title, "dim"), text] for title, text in _foot(status, style) if text], "  "),
+        *table(
+            [[style.paint(title, "dim"), text] for title, text in _foot(status, style, wide) if text], "  "
+        ),
     ]
     lines += [line for sentence in view.unread for line in fold(f"Not shown: {sentence}", lines=2)]
     return lines
 
 
-def _revisions(status: Object) -> list[list[str]]:
+def _revisions(status: Object, wide: bool) -> list[list[str]]:
     def named(arm: Object) -> str:
         images = ", ".join(str(image) for image in arm.get("images") or [])
-        return f"{arm.get('revision', '')}  {shorten(images, 50)}".strip()
+        return f"{arm.get('revision', '')}  {images if wide else shorten(images, 50)}".strip()
 
     stable, canary = status.get("stable"), status.get("canary")
     rows = [["stable", named(stable)]] if stable else []
@@ -140,7 +148,7 @@ def _steps(view: View, style: Style) -> str:
     done = len(steps) if phase in ("Promoting", "Baking") else current if on_the_way else 0
     words = []
     for index, step in enumerate(steps):
-        word = _step(step)
+        word = word_of_step(step)
         if index < done:
             words.append(style.paint(f"✓ {word}", "green"))
         elif on_the_way and index == current:
@@ -159,7 +167,8 @@ def _steps(view: View, style: Style) -> str:
     return where + "  ".join(words)
 
 
-def _step(step: Object) -> str:
+def word_of_step(step: Object) -> str:
+    """`5 %`, `gate 10m`, `pause`."""
     if "setWeight" in step:
         return f"{step['setWeight']} %"
     if "pause" in step:
@@ -190,6 +199,15 @@ def _run(view: View, now: datetime, style: Style) -> list[str]:
     return [*lines, *check_table(view.checks, style, "    ")] if view.checks else lines
 
 
+def _said(checks: list[Object]) -> list[str]:
+    return [
+        line
+        for check in checks
+        if check.get("message")
+        for line in fold(f"{check.get('id', '')}: {check['message']}", "    ")
+    ]
+
+
 def _run_state(run: Object, now: datetime) -> str:
     phase = (run.get("status") or {}).get("phase")
     clock = (run.get("spec") or {}).get("clock") or {}
@@ -210,10 +228,8 @@ def _run_state(run: Object, now: datetime) -> str:
 def _hold(view: View, now: datetime, style: Style, repeated: str) -> list[str]:
     hold = view.hold or {}
     where = step_word(view.spec.get("steps") or [], hold.get("step", ""))
-    lines = [
-        f"  {style.paint('Held', 'bold', 'yellow')} {where}, {ago(hold.get('since'), now)}; "
-        f"the wait ends {until(hold.get('deadline'), now)}."
-    ]
+    first, *more = fold(f"{where}, {ago(hold.get('since'), now)}; {countdown(hold, now)}.", "       ")
+    lines = [f"  {style.paint('Held', 'bold', 'yellow')} {first.strip()}", *more]
     if hold.get("note"):
         lines += fold(f"Changes requested: {hold['note']}", "  ", lines=3)
     return [*lines, *_next("Why, and what to do:", f"review {view.name}", view, repeated)]
@@ -223,10 +239,12 @@ def _next(intro: str, words: str, view: View, repeated: str, tail: str = "") -> 
     return [f"  {intro} kubectl gate {words} -n {view.namespace}{repeated}{tail}"]
 
 
-def _foot(status: Object, style: Style) -> list[tuple[str, str]]:
+def _foot(status: Object, style: Style, wide: bool) -> list[tuple[str, str]]:
     ledger = status.get("ledger") or {}
     head = str(ledger.get("head") or "")
-    ledger_text = f"entry {ledger.get('sequence', 0)}, {head[:19]}…" if head else "empty"
+    ledger_text = (
+        f"entry {ledger.get('sequence', 0)}, {head if wide else head[:19] + '…'}" if head else "empty"
+    )
     conditions = []
     for condition in status.get("conditions") or []:
         kind, value = str(condition.get("type")), str(condition.get("status"))

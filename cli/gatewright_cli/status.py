@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from gatewright_cli import wait
 from gatewright_cli.errors import Exit, GateError, NotAllowed, Unreachable
+from gatewright_cli.formats import Output, show, show_names, yaml_of
 from gatewright_cli.kube import Kube
-from gatewright_cli.output import Style, fold, print_json, print_lines, span
+from gatewright_cli.output import Style, fold, print_lines, span
 from gatewright_cli.report import line_of, render, summary
 from gatewright_cli.view import Reader, View
 
@@ -26,7 +27,7 @@ class Options:
     watch: bool = False
     image: str | None = None
     timeout: timedelta = timedelta(minutes=10)
-    json: bool = False
+    output: Output = Output.TEXT
 
 
 def run(kube: Kube, options: Options) -> Exit:
@@ -87,30 +88,35 @@ def follow(
 
 def _show(view: View, options: Options, repeated: str) -> None:
     now = datetime.now(UTC)
-    if options.json:
-        print_json(summary(view))
+    if options.output.for_programs:
+        show(summary(view), options.output)
+    elif options.output is Output.NAME:
+        show_names("rollout", [view.name])
     else:
-        print_lines(render(view, now, Style.of(sys.stdout), repeated))
+        wide = options.output is Output.WIDE
+        print_lines(render(view, now, Style.of(sys.stdout), repeated, wide=wide))
 
 
 def _end(view: View | None, finding: wait.Finding, options: Options, repeated: str) -> Exit:
     """Print where the wait ended, and return its code."""
     code = Exit.ERROR if finding.code is None else finding.code
-    if options.json:
+    if options.output.for_programs:
         outcome = {"code": int(code), "name": code.name.lower(), "sentence": finding.sentence}
-        print_json({**({} if view is None else summary(view)), "outcome": outcome})
+        show({**({} if view is None else summary(view)), "outcome": outcome}, options.output)
         return code
     if view is None:
         raise GateError(finding.sentence)
-    print_lines(
-        [*render(view, datetime.now(UTC), Style.of(sys.stdout), repeated), "", *fold(finding.sentence, "")]
-    )
+    _show(view, options, repeated)
+    if options.output is Output.NAME:
+        print(finding.sentence, file=sys.stderr)
+    else:
+        print_lines(["", *fold(finding.sentence, "")])
     return code
 
 
 def _watch(looks: Iterator[tuple[View | None, wait.Finding]], options: Options, repeated: str) -> Exit:
     """On a terminal one screen that changes; elsewhere a line, or JSON on a line, for each change."""
-    if sys.stdout.isatty() and not options.json:
+    if sys.stdout.isatty() and not options.output.for_programs:
         from gatewright_cli.live import screen
 
         finding = screen(looks, repeated)
@@ -122,10 +128,17 @@ def _watch(looks: Iterator[tuple[View | None, wait.Finding]], options: Options, 
         if view is None:
             continue
         shown = summary(view)
-        line = json.dumps(shown, ensure_ascii=False) if options.json else line_of(view)
+        match options.output:
+            case Output.JSON:
+                line = said = json.dumps(shown, ensure_ascii=False)
+            case Output.YAML:
+                line = said = f"---\n{yaml_of(shown)}".rstrip("\n")
+            case _:
+                line = line_of(view)
+                said = f"{datetime.now(UTC):%H:%M:%S}Z  {line}"
         if line != last:
-            print(line if options.json else f"{datetime.now(UTC):%H:%M:%S}Z  {line}", flush=True)
+            print(said, flush=True)
         last = line
     code = Exit.ERROR if finding.code is None else finding.code
-    print(finding.sentence, file=sys.stderr if options.json else sys.stdout)
+    print(finding.sentence, file=sys.stderr if options.output.for_programs else sys.stdout)
     return code

@@ -30,7 +30,7 @@ def main() -> int:
     argparse.ArgumentParser(
         prog="python -m devcluster.demo",
         description="Four releases of a real service under real traffic: one promoted, two rolled back, one held "
-        "until a person approves it.",
+        "until the right person approves it.",
     ).parse_args()
     # The terminal that closes, and a plain `kill`, end it in the same order as Ctrl-C does.
     for number in (signal.SIGTERM, signal.SIGHUP):

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from devcluster.demo.forgery import forge, refused, sentence
 from devcluster.demo.numbers import first_failing_scrape, seconds_of
-from devcluster.demo.people import NAMESPACE
+from devcluster.demo.people import NAMESPACE, Person
 from devcluster.demo.release import Ending, Release, WrongEnd
 from devcluster.demo.stage import Json, Stage
 from devcluster.demo.view import View
@@ -68,7 +69,7 @@ def subtle(stage: Stage, view: View) -> None:
 
 
 def doubtful(stage: Stage, view: View) -> None:
-    """Held until a person approves it, then promoted."""
+    """Held until the right person approves it, then promoted."""
     view.say(
         "Almost one answer in twenty takes a second, and one in twenty is the limit: neither proven nor refuted."
     )
@@ -83,9 +84,10 @@ def doubtful(stage: Stage, view: View) -> None:
         )
     view.say("✓ v5 is held. It stays so until somebody who may decides.")
     view.say()
-    _type(stage, view, "review", "checkout")
+    _type(view, stage.people.reviewer, "review", "checkout")
+    _try_to_cheat(stage, view)
     release.decided(status)
-    _type(stage, view, "approve", "checkout", "--reason", _REASON, "--expires", "1h", "--yes")
+    _type(view, stage.people.reviewer, "approve", "checkout", "--reason", _REASON, "--expires", "1h", "--yes")
     status = release.wait_for(Ending.PROMOTED, seconds=_PATIENCE_SECONDS)
     release.expect_in_ledger(status, "Started", "Verdict", "Review", "Promoted", "Completed")
     view.say(f"✓ v5 was promoted and baked, on the word of {stage.people.reviewer.name}.")
@@ -123,9 +125,29 @@ def _met(value: float, most: float) -> str:
     return "met" if value <= most else "MISSED"
 
 
-def _type(stage: Stage, view: View, *words: str) -> None:
-    """A command of the plugin, as the reviewer types it, and what it prints."""
-    reviewer = stage.people.reviewer
+def _try_to_cheat(stage: Stage, view: View) -> None:
+    """The developer may review in this namespace, but not the own change, and not in another's name."""
+    developer, reviewer = stage.people.developer, stage.people.reviewer
+    words = ("approve", "checkout", "--reason", "It works on my machine.", "--expires", "1h", "--yes")
+    _say_command(view, developer, *words)
+    own = refused(developer.gate, *words)
+    expected = f"{developer.name} started this change; somebody else has to approve it."
+    if expected not in own:
+        raise WrongEnd(f"{developer.name} should not approve the own change for that reason, but: {own}")
+    view.quote(f"Refused: {expected}")
+    view.say(f"$ kubectl create -f review-signed-{reviewer.name}.json    # as {developer.name}, by hand")
+    forged = forge(developer, stage.rollout(), in_the_name_of=reviewer.name, reason="It works on my machine.")
+    if "Nobody signs for somebody else." not in forged:
+        raise WrongEnd(f"A forged name should be refused for that, and was refused for: {forged}")
+    view.quote(f"Refused: {sentence(forged)}")
+
+
+def _type(view: View, who: Person, *words: str) -> None:
+    """A command of the plugin, as `who` types it, and what it prints."""
+    _say_command(view, who, *words)
+    view.quote(who.gate(*words))
+
+
+def _say_command(view: View, who: Person, *words: str) -> None:
     shown = " ".join(f"'{word}'" if " " in word else word for word in words)
-    view.say(f"$ kubectl gate {shown} -n {NAMESPACE}    # as {reviewer.name}")
-    view.quote(reviewer.gate(*words))
+    view.say(f"$ kubectl gate {shown} -n {NAMESPACE}    # as {who.name}")

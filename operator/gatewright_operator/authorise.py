@@ -1,7 +1,7 @@
 """Asks the API server again whether the author of a review or an order has the right, with the groups it was written under."""
 
-from gatewright_analysis.kinds.review import GateOrder, GateReview, ReviewDecision
-from gatewright_analysis.names import GROUP, VERB_APPROVE, VERB_OPERATE
+from gatewright_analysis.kinds.review import GateOrder, GateReview, OrderKind, ReviewDecision
+from gatewright_analysis.names import GROUP, VERB_APPROVE, VERB_OPERATE, VERB_OVERRIDE
 from gatewright_operator.api import Api
 from gatewright_operator.resources import SUBJECT_ACCESS_REVIEWS
 
@@ -22,9 +22,11 @@ class Authoriser:
         )
 
     async def may_order(self, namespace: str, order: GateOrder) -> bool:
+        """Override needs `override`, every other order `operate`."""
         spec = order.spec
+        verbs = [VERB_OVERRIDE if spec.order is OrderKind.OVERRIDE else VERB_OPERATE]
         return await self._any(
-            order.metadata.uid, namespace, spec.rollout, spec.ordered_by, spec.groups, [VERB_OPERATE]
+            order.metadata.uid, namespace, spec.rollout, spec.ordered_by, spec.groups, verbs
         )
 
     async def _any(

@@ -11,10 +11,30 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gatewright_operator.resources import HTTPROUTES, SECRETS, SERVICES, Resource
+from gatewright_operator.resources import (
+    HTTPROUTES,
+    MUTATING_BINDINGS,
+    MUTATING_POLICIES,
+    SECRETS,
+    SERVICES,
+    VALIDATING_BINDINGS,
+    VALIDATING_POLICIES,
+    Resource,
+)
 
 Object = dict[str, Any]
 
+WRITERS_KEPT = frozenset(
+    (
+        HTTPROUTES,
+        SERVICES,
+        MUTATING_POLICIES,
+        MUTATING_BINDINGS,
+        VALIDATING_POLICIES,
+        VALIDATING_BINDINGS,
+    )
+)
+"""Kinds of which it counts who wrote them last, and when."""
 TOMBSTONES = 2048
 """How many deletions per kind are remembered, so that a late answer about a deleted object does not bring it
 back."""
@@ -154,7 +174,7 @@ class Cache:
         return [entry.obj for _, _, entry in self._entries(kind, namespace)] if kind else []
 
     def writers(self, resource: Resource, namespace: str, name: str) -> tuple[Writer, ...]:
-        """Who wrote an HTTPRoute or a Service, latest first; empty for other kinds and unknown objects."""
+        """Who wrote an object of `WRITERS_KEPT`, latest first; empty for other kinds and unknown objects."""
         kind = self._kinds.get(resource)
         entry = kind.entry(namespace, name) if kind else None
         return entry.writers if entry else ()
@@ -203,7 +223,7 @@ def _entry(resource: Resource, obj: Object, version: int) -> _Entry:
     # A copy without the field: the caller's object (perhaps a body that it is about to send) stays as it is.
     compact = obj | {"metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
     writers: tuple[Writer, ...] = ()
-    if resource in (HTTPROUTES, SERVICES):
+    if resource in WRITERS_KEPT:
         writers = tuple(
             sorted(
                 (

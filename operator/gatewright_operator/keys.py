@@ -17,6 +17,7 @@ from gatewright_operator.resources import (
     METRIC_SOURCES,
     MUTATING_BINDINGS,
     MUTATING_POLICIES,
+    NOTIFICATION_SINKS,
     PODS,
     ROLLOUTS,
     SERVICES,
@@ -112,7 +113,8 @@ class RolloutIndex:
     def concerned(self, resource: Resource, obj: Object, *, runs: Iterable[Object]) -> frozenset[Key]:
         """Keys to reconcile because `obj` is new, changed or gone.
 
-        `runs` are the GateRuns known now; a MetricSource concerns all of them that are not decided.
+        `runs` are the GateRuns known now; a MetricSource concerns all of them that are not decided, and the Rollouts of
+        those that hold: their clocks stand still while it is down.
         Raises KeyError for a kind that nothing here reacts to.
         """
         metadata = obj["metadata"]
@@ -124,9 +126,7 @@ class RolloutIndex:
         if resource in (GATE_REVIEWS, GATE_ORDERS):
             return _by_spec(obj, namespace)
         if resource == METRIC_SOURCES:
-            return frozenset({Key("source", "", name)}) | {
-                key_of("run", run) for run in runs if _undecided(run)
-            }
+            return frozenset({Key("source", "", name)}) | {key for run in runs for key in _of_source(run)}
         if resource == PODS:
             return _by_label(metadata, namespace)
         if resource in (DEPLOYMENTS, SERVICES, HTTPROUTES):
@@ -135,6 +135,9 @@ class RolloutIndex:
             return self.naming(resource, namespace, name)
         if resource in GUARD_POLICIES:
             return self.all()
+        if resource == NOTIFICATION_SINKS:
+            # Whoever is told, no verdict depends on it.
+            return frozenset()
         raise KeyError(f"no reconcile depends on {resource}")
 
 
@@ -148,8 +151,15 @@ def _by_spec(obj: Object, namespace: str) -> frozenset[Key]:
     return frozenset({Key("rollout", namespace, name)}) if isinstance(name, str) and name else frozenset()
 
 
-def _undecided(run: Object) -> bool:
-    return _mapping(run.get("status")).get("phase") != "Decided"
+def _of_source(run: Object) -> frozenset[Key]:
+    """What a source's coming and going may concern of this run: its looks, or the HOLD that came of it."""
+    status = _mapping(run.get("status"))
+    if status.get("phase") != "Decided":
+        # A HOLD outside any verdict may name it as well.
+        return frozenset({key_of("run", run)}) | _by_spec(run, run["metadata"].get("namespace", ""))
+    if _mapping(status.get("verdict")).get("decision") != "HOLD":
+        return frozenset()
+    return _by_spec(run, run["metadata"].get("namespace", ""))
 
 
 def _mapping(value: object) -> Object:

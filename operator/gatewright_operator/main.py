@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from gatewright_operator.lease import Elector, LeaseTimes
 from gatewright_operator.login import LoginError
 from gatewright_operator.metrics import Metrics
 from gatewright_operator.probes import CannotListen, Limits, Probes, watch_loop_lag
+from gatewright_operator.shipped import AS_THE_CHART, Controllers
 from gatewright_operator.term import Build, Term, TermOptions
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class Options:
     workers: int
     log_format: Literal["text", "json"]
     log_level: str
+    controllers: Controllers = AS_THE_CHART
 
 
 def parse(argv: Sequence[str] | None) -> Options:
@@ -75,6 +78,13 @@ def parse(argv: Sequence[str] | None) -> Options:
     parser.add_argument("--workers", type=int, default=16, help="reconciles at the same time")
     parser.add_argument("--log-format", choices=("text", "json"), default="text")
     parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING"), default="INFO")
+    for work, names in (("deployment", AS_THE_CHART.deployment), ("cleanup", AS_THE_CHART.cleanup)):
+        parser.add_argument(
+            f"--{work}-controller",
+            action="append",
+            help="user that the admission policies let through, as the chart's values say (repeatable); "
+            f"default: {', '.join(names)}",
+        )
     given = parser.parse_args(argv)
     host, separator, port = given.listen.rpartition(":")
     if not separator or not port.isdecimal() or int(port) > 65535:
@@ -94,6 +104,10 @@ def parse(argv: Sequence[str] | None) -> Options:
         workers=given.workers,
         log_format=given.log_format,
         log_level=given.log_level,
+        controllers=Controllers(
+            tuple(given.deployment_controller or AS_THE_CHART.deployment),
+            tuple(given.cleanup_controller or AS_THE_CHART.cleanup),
+        ),
     )
 
 
@@ -190,7 +204,7 @@ def main(argv: Sequence[str] | None = None, *, build: Build | None = None) -> in
         # neither.
         from gatewright_operator.reconcile import build as real
 
-        build = real
+        build = partial(real, controllers=options.controllers)
     try:
         asyncio.run(_until_signal(options, build))
     except (LoginError, CannotListen) as error:

@@ -88,6 +88,10 @@ class Gauge(_Family):
         """The value; NaN when never set."""
         return self._values.get(self._key(labels), math.nan)
 
+    def values(self) -> tuple[float, ...]:
+        """Of all its series."""
+        return tuple(self._values.values())
+
     def remove(self, **labels: str) -> None:
         """Drop a series, because what it spoke about is gone."""
         self._values.pop(self._key(labels), None)
@@ -169,6 +173,24 @@ class Metrics:
             "Unix time since when a Rollout is held; no series when it is not.",
             ("namespace", "rollout"),
         )
+        self.held_age = Gauge(
+            "gatewright_held_age_seconds",
+            "For how long the Rollout that has waited longest is held; 0 when none is.",
+        )
+        self.hold_clock_stopped = Gauge(
+            "gatewright_hold_clock_stopped",
+            "1 while the wait of a held Rollout does not count, because a source is down; no series otherwise.",
+            ("namespace", "rollout"),
+        )
+        self.escalations = Counter(
+            "gatewright_escalations_total", "HOLDs that were escalated, by what did it.", ("by",)
+        )
+        self.time_to_human_decision = Histogram(
+            "gatewright_time_to_human_decision_seconds",
+            "From a HOLD to the ledger entry of a person's review or order about it.",
+            ("decision",),
+            buckets=LONG_SECONDS,
+        )
         self.waivers_active = Gauge(
             "gatewright_waivers_active", "Waivers in force.", ("namespace", "rollout")
         )
@@ -182,6 +204,14 @@ class Metrics:
         )
         self.tick_lag = Histogram(
             "gatewright_tick_lag_seconds", "How late a gate's look was taken.", buckets=SECONDS
+        )
+        self.notifications = Counter(
+            "gatewright_notifications_total",
+            "Attempts to tell a sink, by outcome: Sent, Failed, GivenUp.",
+            ("sink", "outcome"),
+        )
+        self.notifications_waiting = Gauge(
+            "gatewright_notifications_waiting", "Notifications that wait for another attempt.", ("sink",)
         )
         # How the operator itself is
         self.reconciles = Histogram(

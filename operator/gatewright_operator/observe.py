@@ -14,7 +14,8 @@ from gatewright_operator.authorise import Authoriser
 from gatewright_operator.cache import Cache, Writer
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.contracts import Contracts
-from gatewright_operator.guard import guard_gap
+from gatewright_operator.guard import Gaps, Guard, Installed
+from gatewright_operator.keys import GUARD_POLICIES
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.lookups import Lookups
 from gatewright_operator.plan.snapshot import (
@@ -33,10 +34,14 @@ from gatewright_operator.resources import (
     MUTATING_POLICIES,
     PODS,
     ROLLOUTS,
+    SELF_SUBJECT_REVIEWS,
     SERVICES,
     VALIDATING_BINDINGS,
     VALIDATING_POLICIES,
+    Resource,
 )
+from gatewright_operator.shipped import AS_THE_CHART, DECISION_POLICIES, Controllers, shipped
+from gatewright_operator.source_health import source_states
 from gatewright_operator.traffic.gateway_api import route_view
 from gatewright_operator.traffic.services import ServiceView, service_view
 from gatewright_operator.workload import (
@@ -68,8 +73,11 @@ class Observer:
         watch: WorldWatch,
         *,
         clock: Clock = utc_now,
+        controllers: Controllers = AS_THE_CHART,
     ) -> None:
         self._api = api
+        self._controllers = controllers
+        self._guard: Guard | None = None
         self._clock = clock
         self._cache = cache
         self._ledger = ledger
@@ -101,11 +109,11 @@ class Observer:
                 # Who lets a namespace in by a label expects that it counts.
                 labels = await look.namespace_labels(namespace, fresh=True)
                 found = self.contracts.findings(contract, rollout, labels)
-        status = rollout.status
+        status, gaps = rollout.status, await self._gaps()
         pinned, runs, waiting = (
             self.contracts.pinned(world, contract),
             self._runs(rollout),
-            await self._waiting(rollout),
+            await self._waiting(rollout, now),
         )
         return world, Snapshot(
             now=now,
@@ -129,10 +137,13 @@ class Observer:
             ),
             runs=runs,
             old_runs=self._old_runs(rollout),
+            sources=source_states(self._cache) if status.phase is Phase.HELD else {},
             waiting=waiting,
             memory=memory,
             ledger_broken=broken,
-            guarded=not self._guard_gap(),
+            guarded=not gaps.guard,
+            waivers_unavailable=gaps.decisions,
+            proven_since=self._proven_since(),
             restore=await look.restore(world) if status.phase is Phase.RESTORING else None,
             namespace_terminating=await look.terminating(rollout),
             **self._traffic(world),
@@ -201,11 +212,11 @@ class Observer:
         newest_first = sorted(raws, key=lambda m: m["creationTimestamp"], reverse=True)
         return tuple((m["name"], m["uid"]) for m in newest_first[KEPT_RUNS:])
 
-    async def _waiting(self, rollout: Rollout) -> tuple[Authorised, ...]:
+    async def _waiting(self, rollout: Rollout, now: datetime) -> tuple[Authorised, ...]:
         namespace, name = rollout.metadata.namespace, rollout.metadata.name
         found: list[tuple[str, Authorised]] = []
         for resource in (GATE_REVIEWS, GATE_ORDERS):
-            for raw in self._cache.all(resource, namespace):
+            for raw in await self._written(resource, rollout, now):
                 if raw["spec"].get("rollout") != name or (raw.get("status") or {}).get("outcome"):
                     continue
                 if resource is GATE_REVIEWS:
@@ -218,13 +229,40 @@ class Observer:
                     found.append((raw["metadata"]["creationTimestamp"], Authorised(allowed, order=order)))
         return tuple(one for _, one in sorted(found, key=lambda pair: pair[0]))
 
-    def _guard_gap(self) -> str:
-        return guard_gap(
-            self._cache.all(MUTATING_POLICIES),
-            self._cache.all(MUTATING_BINDINGS),
-            self._cache.all(VALIDATING_POLICIES),
-            self._cache.all(VALIDATING_BINDINGS),
+    async def _written(self, resource: Resource, rollout: Rollout, now: datetime) -> list[Json]:
+        """Reviews or orders of the namespace. Where a time-out may revert they are read anew: what was written before it
+        counts, though no watch has told of it yet."""
+        namespace, hold = rollout.metadata.namespace, rollout.status.hold
+        if hold is not None and hold.breach and hold.deadline <= now:
+            return await self._api.list(resource, namespace)
+        return list(self._cache.all(resource, namespace))
+
+    async def _gaps(self) -> Gaps:
+        """How the cluster's policies differ from the chart's; who the operator is there, the API server says."""
+        if self._guard is None:
+            body = {"apiVersion": SELF_SUBJECT_REVIEWS.api_version, "kind": SELF_SUBJECT_REVIEWS.kind}
+            answer = await self._api.create(SELF_SUBJECT_REVIEWS, "", body)
+            self._guard = Guard(shipped(answer["status"]["userInfo"]["username"], self._controllers))
+        return self._guard.gaps(
+            Installed(
+                self._cache.all(MUTATING_POLICIES),
+                self._cache.all(MUTATING_BINDINGS),
+                self._cache.all(VALIDATING_POLICIES),
+                self._cache.all(VALIDATING_BINDINGS),
+            )
         )
+
+    def _proven_since(self) -> datetime | None:
+        """When the last of the policies that prove who decides, or of their bindings, was written."""
+        found = []
+        for resource in GUARD_POLICIES:
+            for raw in self._cache.all(resource):
+                metadata = raw["metadata"]
+                if metadata["name"] in DECISION_POLICIES:
+                    writers = self._cache.writers(resource, "", metadata["name"])
+                    found.append(metadata.get("creationTimestamp", ""))
+                    found += [w.at for w in writers if not w.subresource]
+        return max((datetime.fromisoformat(at) for at in found if at), default=None)
 
 
 def _other(writers: tuple[Writer, ...]) -> str:

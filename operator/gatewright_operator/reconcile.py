@@ -16,6 +16,7 @@ from gatewright_operator.cache import Cache
 from gatewright_operator.clock import Clock, utc_now
 from gatewright_operator.errors import ApiError, LedgerUnwritable
 from gatewright_operator.forecast import Forecasts
+from gatewright_operator.hold_metrics import forget_hold, measure_hold
 from gatewright_operator.keys import Key
 from gatewright_operator.ledger_store import LedgerStore
 from gatewright_operator.metrics import Metrics
@@ -29,6 +30,7 @@ from gatewright_operator.posting import Recorder
 from gatewright_operator.queue import WorkQueue
 from gatewright_operator.resources import GATE_RUNS, ROLLOUTS
 from gatewright_operator.runs import RunTicker
+from gatewright_operator.shipped import AS_THE_CHART, Controllers
 from gatewright_operator.world import World
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class Reconciler:
         forecasts: Forecasts | None = None,
         queue: WorkQueue[Key] | None = None,
         clock: Clock = utc_now,
+        controllers: Controllers = AS_THE_CHART,
     ) -> None:
         """`forecasts` and `queue` go together; without them nothing is said of the traffic."""
         self._cache = cache
@@ -61,7 +64,9 @@ class Reconciler:
         self._metrics = metrics
         self._clock = clock
         self._ledger = LedgerStore(api, clock=clock)
-        self._observer = Observer(api, cache, self._ledger, Authoriser(api), ticker.watch, clock=clock)
+        self._observer = Observer(
+            api, cache, self._ledger, Authoriser(api), ticker.watch, clock=clock, controllers=controllers
+        )
         self._applier = Applier(api, cache, self._ledger, recorder)
         self._ticker = ticker
         self._forecasts = forecasts
@@ -91,7 +96,7 @@ class Reconciler:
                 self._ledger.forget(key.namespace, key.name)
                 if self._forecasts is not None:
                     self._forecasts.forget(key.namespace, key.name)
-                self._metrics.held_since.remove(namespace=key.namespace, rollout=key.name)
+                forget_hold(self._metrics, key.namespace, key.name)
                 await release_orphans(self._api, self._cache, self._recorder, key.namespace)
                 return None
             try:
@@ -148,7 +153,20 @@ class Reconciler:
                     "did": status.message,
                 },
             )
-        self._measure(world, status)
+        self._measure(world, snapshot, todo, status)
+        self._wake_watched(snapshot, status)
+
+    def _wake_watched(self, snapshot: Snapshot, status: RolloutStatus | None) -> None:
+        """A run that has its verdict looks for breaches again from the moment at which a Pause names it."""
+        paused = status.paused if status is not None else None
+        if (
+            paused is None
+            or not paused.run
+            or self._queue is None
+            or paused == snapshot.rollout.status.paused
+        ):
+            return
+        self._queue.add(Key("run", snapshot.rollout.metadata.namespace, paused.run))
 
     async def _report_ledger(self, world: World, snapshot: Snapshot, error: ApiError) -> None:
         """What stops a promotion must be seen where people look, even when it is the API server's own trouble."""
@@ -164,14 +182,11 @@ class Reconciler:
         except ApiError:
             log.warning("the status cannot be written either", extra={"rollout": world.name})
 
-    def _measure(self, world: World, status: RolloutStatus | None) -> None:
+    def _measure(self, world: World, snapshot: Snapshot, todo: Plan, status: RolloutStatus | None) -> None:
         names = {"namespace": world.namespace, "rollout": world.name}
         if status is None:
             return
-        if status.hold is None:
-            self._metrics.held_since.remove(**names)
-        else:
-            self._metrics.held_since.set(status.hold.since.timestamp(), **names)
+        measure_hold(self._metrics, snapshot, todo, status)
         self._metrics.ledger_sequence.set(self._ledger.head(world.namespace, world.name).sequence, **names)
 
     async def _run(self, key: Key) -> float | None:
@@ -191,6 +206,7 @@ def build(
     metrics: Metrics,
     namespace: str,
     identity: str,
+    controllers: Controllers = AS_THE_CHART,
 ) -> Callable[[Key], Awaitable[float | None]]:
     """The reconcile function of one term."""
     ticker = RunTicker(api=api, cache=cache, queue=queue, metrics=metrics, namespace=namespace)
@@ -202,4 +218,5 @@ def build(
         ticker=ticker,
         forecasts=ticker.forecasts,
         queue=queue,
+        controllers=controllers,
     )

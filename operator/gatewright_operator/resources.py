@@ -50,6 +50,9 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
+SELF_SUBJECT_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
 
 _ADMISSION = "admissionregistration.k8s.io"
 MUTATING_POLICIES = Resource(
@@ -75,3 +78,4 @@ GATE_RUNS = Resource(GROUP, VERSION, "gateruns", "GateRun")
 GATE_REVIEWS = Resource(GROUP, VERSION, "gatereviews", "GateReview")
 GATE_ORDERS = Resource(GROUP, VERSION, "gateorders", "GateOrder")
 METRIC_SOURCES = Resource(GROUP, VERSION, "metricsources", "MetricSource", namespaced=False)
+NOTIFICATION_SINKS = Resource(GROUP, VERSION, "notificationsinks", "NotificationSink", namespaced=False)

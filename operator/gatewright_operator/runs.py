@@ -63,11 +63,17 @@ class RunTicker:
         self._metrics = metrics
         self._sources = Sources(api, cache, metrics, namespace=namespace)
         self.health = SourceHealth(api, cache, self._sources)
+        self._sources.on_fault = self._doubt
         self.watch = WorldWatch(self._sources)
         self.forecasts = Forecasts(self._sources)
         self._states: dict[Key, RunState] = {}
         self.contract_by_digest: Callable[[str, str, str], PinnedContract | None] = _no_contract
         self.draws: Callable[[str, str], Draws] = _no_draws
+
+    def _doubt(self, source: str) -> None:
+        """A look got no answer: the source is asked now, not when its turn comes, because clocks stop while it is down."""
+        if self.health.doubt(source):
+            self._queue.add(Key("source", "", source))
 
     def forget(self, key: Key) -> None:
         state = self._states.pop(key, None)
@@ -181,7 +187,9 @@ class RunTicker:
         held = run.status.verdict is not None
         if held and world.drifted and _is_news(rollout):
             self._queue.add(Key("rollout", key.namespace, rollout.metadata.name))
-        if outcome.decision is None or (held and outcome.decision is not Decision.ROLLBACK):
+        # While nothing moves, only a breach ends a run: its verdict is due when somebody has ordered Resume.
+        for_breaches_only = held or _is_watched(run, rollout)
+        if outcome.decision is None or (for_breaches_only and outcome.decision is not Decision.ROLLBACK):
             return state.next_look(now)
         await self._write(
             key,
@@ -254,15 +262,31 @@ def _is_news(rollout: Rollout) -> bool:
     return hold is not None and hold.reason != Reason.WORLD_DRIFTED
 
 
+def _is_watched(run: GateRun, rollout: Rollout) -> bool:
+    """It goes on looking for a breach while the Rollout is paused."""
+    paused = rollout.status.paused
+    return paused is not None and paused.run == run.metadata.name
+
+
+def _step_of(rollout: Rollout) -> str:
+    status = rollout.status
+    baking = status.phase is Phase.BAKING or (status.hold is not None and status.hold.step == "bake")
+    return "bake" if baking else str(status.current_step)
+
+
 def _wanted(run: GateRun, rollout: Rollout) -> float | None:
     """None: look now. A negative number: never again. Else: seconds until it is worth asking again."""
-    status = rollout.status
+    status, verdict = rollout.status, run.status.verdict
     if status.canary is None or status.canary.revision != run.spec.revision or run.status.breach is not None:
         return -1.0
-    if run.status.verdict is None:
+    if _is_watched(run, rollout):
+        return -1.0 if verdict is not None and verdict.decision is Decision.ROLLBACK else None
+    if verdict is None:
         on_its_way = status.phase in (Phase.PROGRESSING, Phase.BAKING, Phase.HELD)
-        return None if on_its_way and run.spec.attempt == status.attempt else NOT_CURRENT_SECONDS
-    if run.status.verdict.decision is not Decision.HOLD:
+        # A gate that an Override passed over is judged no more.
+        current = (run.spec.step, run.spec.attempt) == (_step_of(rollout), status.attempt)
+        return None if on_its_way and current else NOT_CURRENT_SECONDS
+    if verdict.decision is not Decision.HOLD:
         return -1.0
     if status.hold is not None and status.hold.run == run.metadata.name:
         return None

@@ -2,7 +2,7 @@
 
 import base64
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,6 +26,20 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 
+NO_ANSWER = frozenset(
+    (
+        Reason.UNREACHABLE,
+        Reason.TIMEOUT,
+        Reason.SERVER_ERROR,
+        Reason.TLS_ERROR,
+        Reason.UNAUTHORIZED,
+        Reason.REDIRECTED,
+        Reason.NOT_JSON,
+    )
+)
+"""Faults that speak of the source as a whole and not of a question."""
+
+
 def _named(source: str, fault: Fault) -> Fault:
     known = source in fault.detail
     return fault if known else Fault(fault.reason, f"{fault.detail} (MetricSource {source})")
@@ -45,6 +59,8 @@ class Sources:
         self._namespace = namespace
         self._pool = ReaderPool()
         self._connected: dict[str, str] = {}
+        self.on_fault: Callable[[str], None] = lambda name: None
+        """Told the name of a source that gave no answer."""
 
     def get(self, name: str) -> MetricSource | None:
         """The source as it is now; None when it is missing or does not parse."""
@@ -90,6 +106,8 @@ class Sources:
         for question, answer in answers.items():
             if isinstance(answer, Fault):
                 self._metrics.provider_errors.inc(source=question.source, reason=answer.reason)
+                if answer.reason in NO_ANSWER:
+                    self.on_fault(question.source)
                 if answer.reason in (Reason.UNAUTHORIZED, Reason.TLS_ERROR):
                     # A Secret may have been rotated: the next look reads it again.
                     self.forget(question.source)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from gatewright_analysis.decide import Outcome
 from gatewright_analysis.kinds.contract import Tier
-from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.kinds.run import GateRun, ImageRef
 from gatewright_analysis.recall import judged_artifact, surroundings
 from gatewright_analysis.verdict import Change, CheckResult, Decision, Verdict
 from gatewright_operator.run_state import RunState
@@ -28,7 +28,7 @@ def verdict_of(
         target=f"{run.metadata.namespace}/{spec.rollout}",
         change=Change(
             revision=spec.revision,
-            images=tuple(f"{i.container}={i.image}" for i in spec.images),
+            images=tuple(f"{i.container}={_pinned(i)}" for i in spec.images),
             initiator=spec.initiator,
             contract_version=f"{spec.contract}@{spec.contract_generation}",
             contract_digest=spec.contract_digest,
@@ -48,6 +48,15 @@ def verdict_of(
         reason=outcome.reason,
         message=outcome.message,
     )
+
+
+def _pinned(image: ImageRef) -> str:
+    """The image with the digest that the node pulled; as it is named where that is not known.
+
+    `docker-pullable://REPOSITORY@sha256:…` is one; a bare `sha256:…` is the image's configuration on that node.
+    """
+    _, at, digest = image.digest.partition("@")
+    return image.image if "@" in image.image or not at else f"{image.image}@{digest}"
 
 
 def _next_actions(outcome: Outcome, rollout: str, namespace: str, *, more: bool) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from gatewright_analysis.names import (
     IN_FLIGHT,
     PINNED,
     POD_TEMPLATE_HASH,
+    RESUMED_BY,
     REVISION_LABEL,
     ROLLOUT_LABEL,
     WORLD_PREFIX,
@@ -127,6 +128,11 @@ class DeploymentView:
         """Who the API server saw write the template; empty where that proves nobody (a machine's account)."""
         name = self.annotations.get(CHANGED_BY, "")
         return "" if name.startswith("system:") else name
+
+    @property
+    def resumed_by(self) -> str:
+        """Who the API server saw un-pause it past the gate; empty where nobody did."""
+        return self.annotations.get(RESUMED_BY, "")
 
     @property
     def settled(self) -> bool:

@@ -20,6 +20,7 @@ from gatewright_operator.resources import (
     DEPLOYMENTS,
     HTTPROUTES,
     NAMESPACES,
+    SELF_SUBJECT_REVIEWS,
     SERVICES,
     SUBJECT_ACCESS_REVIEWS,
     Resource,
@@ -129,6 +130,8 @@ class SimApi:
         if resource == SUBJECT_ACCESS_REVIEWS:
             spec = body["spec"]
             return body | {"status": {"allowed": self.may(spec["user"], spec["resourceAttributes"]["verb"])}}
+        if resource == SELF_SUBJECT_REVIEWS:
+            return body | {"status": {"userInfo": {"username": actor}}}
         obj = copy.deepcopy(body)
         metadata = obj["metadata"]
         name = metadata["name"]
@@ -343,7 +346,7 @@ class Client:
         def send() -> Object:
             return self._server.create(OPERATOR, resource, namespace, body, dry_run)
 
-        name = "" if resource == SUBJECT_ACCESS_REVIEWS else body["metadata"]["name"]
+        name = (body.get("metadata") or {}).get("name", "")
         return await self._write("create", resource, namespace, name, send, quiet=dry_run or not name)
 
     async def replace(

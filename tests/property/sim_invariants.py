@@ -7,6 +7,7 @@ import copy
 from datetime import timedelta
 from typing import Any
 
+from gatewright_analysis.kinds.base import format_time
 from gatewright_analysis.ledger import Entry
 from gatewright_analysis.names import (
     CHANGED_BY,
@@ -16,6 +17,7 @@ from gatewright_analysis.names import (
     IN_FLIGHT,
     LEDGER_LABEL,
     PINNED,
+    RESUMED_BY,
     REVISION_LABEL,
     ROLLOUT_LABEL,
 )
@@ -37,7 +39,7 @@ from tests.property.sim_objects import CANARY, NAME, NAMESPACE
 from tests.property.sim_world import OVERRIDER, REVISIONS, World, paused, ready, version_of
 
 PROPAGATION = timedelta(seconds=3)
-MARKS = (DECISION, CHANGED_BY, IN_FLIGHT, PINNED)
+MARKS = (DECISION, CHANGED_BY, RESUMED_BY, IN_FLIGHT, PINNED)
 _BY_THE_WORLD = {"Superseded", "Reverted", "Deleted", "WorkloadNotFound", "StatusLost", "PodFailure"}
 """Reasons to go back that no verdict and no person gave; each is checked against the world."""
 
@@ -130,6 +132,7 @@ class Invariants:
         ]  # fmt: skip
         assert wanted, f"weight {weight} for {revision} took effect before its entry stood in the ledger"
         self._still_open(revision, "raise a weight")
+        assert not self.paused(revision), f"weight {weight} for {revision} rose while it was paused by order"
         self._passed_until(revision, int(wanted[-1].key.step))
 
     def _service(self, change: Change) -> None:
@@ -214,6 +217,7 @@ class Invariants:
             return
         assert change.actor == OPERATOR, f"{change.actor} un-paused a gated Deployment"
         assert revision in self.promoted, f"{revision} was un-paused, and no entry in the ledger promotes it"
+        assert not self.paused(revision), f"{revision} was un-paused while it was paused by order"
         stable = self.world.api.get(SERVICES, NAMESPACE, NAME)
         assert stable is not None
         pinned = "pod-template-hash" in stable["spec"]["selector"]
@@ -317,7 +321,35 @@ class Invariants:
         assert entry.body["spec"]["reason"] == found["spec"]["reason"]
         assert found["spec"]["revision"] == entry.key.revision
 
+    def paused(self, revision: str) -> bool:
+        """A Pause of this version stands in the ledger, and no Resume, no Override and no end of it came after."""
+        standing = False
+        for entry in self.entries:
+            if entry.key.kind == "Started":
+                standing = standing and entry.key.revision == revision
+            if entry.key.revision != revision:
+                continue
+            if entry.key.kind == "Order":
+                order = entry.body["spec"]["order"]
+                standing = order == "Pause" or (standing and order not in ("Resume", "Override"))
+            elif entry.key.kind == "Back":
+                standing = standing and entry.body["then"] == "Start"
+            elif entry.key.kind in ("Overridden", "Completed", "Restored"):
+                standing = False
+        return standing
+
+    def _sent_on(self, revision: str) -> list[tuple[int, int]]:
+        """Overrides of a version to a step, as (from, to)."""
+        return [
+            (int(e.key.step), int(to))
+            for e in self.entries
+            if e.key.kind == "Order" and e.key.revision == revision and e.body["spec"]["order"] == "Override"
+            and (to := e.body["spec"]["override"]["to"]) != "Promote"
+        ]  # fmt: skip
+
     def _passed(self, revision: str, step: int) -> bool:
+        if any(start <= step < to for start, to in self._sent_on(revision)):
+            return True
         for entry in self.entries:
             if (entry.key.revision, entry.key.step) != (revision, str(step)):
                 continue
@@ -351,11 +383,30 @@ class Invariants:
         rollout, deployment = self.world.rollout(), self.world.deployment()
         assert rollout is not None
         assert deployment is not None
+        assert not self.paused(entry.key.revision), (
+            f"{entry.key.revision} was promoted while it was paused by order"
+        )
         if entry.body["reason"] == "Overridden":
-            assert self.overridden, "promoted as overridden, and nobody did"
+            assert self.overridden or self._ordered_promotion(entry), "promoted as overridden, and nobody did"
         else:
             self._passed_until(entry.key.revision, len(rollout.spec.steps))
         self.promoted.add(entry.key.revision)
+
+    def _ordered_promotion(self, promoted: Entry) -> bool:
+        """An Override to Promote stands in the ledger ahead of the promotion."""
+        return any(
+            e.key.kind == "Order" and e.key.revision == promoted.key.revision and e.sequence < promoted.sequence
+            and e.body["spec"].get("override", {}).get("to") == "Promote"
+            for e in self.entries
+        )  # fmt: skip
+
+    def _let_be(self, revision: str) -> bool:
+        """An Override that lets breaches be is in force."""
+        return any(
+            e.key.kind == "Order" and e.key.revision == revision and e.body["spec"].get("override", {}).get("ignoreBreach")
+            and format_time(self.world.now) < e.body["spec"]["expiresAt"]
+            for e in self.entries
+        )  # fmt: skip
 
     def _may_go_back(self, entry: Entry) -> None:
         """Rollback needs a breach, a person, or a world in which going on means nothing."""
@@ -365,11 +416,18 @@ class Invariants:
         if reason in _BY_THE_WORLD:
             self._world_turned(reason, revision)
             return
+        if reason == "HoldTimedOut":
+            breached = [v for v in self._verdicts(revision) if any(c.get("breach") for c in v["checks"])]
+            assert breached, f"{entry.key.kind} of {revision} by the clock, and no breach was proven"
+            return
         decisions = {
             **{v["decision"]: True for v in self._verdicts(revision)},
             **{o["spec"].get("decision") or o["spec"]["order"]: True for o in self._decisions(revision)},
         }
         wanted = {"Rejected": "Reject", "Aborted": "Abort"}.get(reason, "ROLLBACK")
+        assert wanted != "ROLLBACK" or not self._let_be(revision), (
+            f"{revision} rolled back under an Override that lets breaches be"
+        )
         assert wanted in decisions, f"{entry.key.kind} of {revision} for {reason}, and there is no {wanted}"
 
     def _world_turned(self, reason: str, revision: str) -> None:

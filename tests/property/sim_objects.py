@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from gatewright_operator.guard import MUTATING, VALIDATING
+from gatewright_operator.shipped import AS_THE_CHART, shipped
+from tests.property.sim_api import OPERATOR
 
 Manifest = dict[str, Any]
 
@@ -134,16 +135,12 @@ def rollout(
 
 
 def policies() -> list[tuple[str, Manifest]]:
-    """(plural's first word, object) of each admission policy and binding of the chart, as far as they are looked at."""
+    """(plural's first word, object) of each admission policy and binding of the chart."""
     labels = {"app.kubernetes.io/name": "gatewright"}
     found: list[tuple[str, Manifest]] = []
-    for kind, names in (("mutating", MUTATING), ("validating", VALIDATING)):
-        for name in names:
-            spec: Manifest = {"policyName": name}
-            if kind == "validating":
-                spec["validationActions"] = ["Deny"]
-            found.append(
-                (kind, {"metadata": {"name": name, "labels": labels}, "spec": {"failurePolicy": "Fail"}})
-            )
-            found.append((f"{kind}-binding", {"metadata": {"name": name, "labels": labels}, "spec": spec}))
+    for one in shipped(OPERATOR, AS_THE_CHART):
+        kind = "mutating" if one.mutating else "validating"
+        metadata = {"name": one.name, "labels": labels}
+        found.append((kind, {"metadata": dict(metadata), "spec": one.policy}))
+        found.append((f"{kind}-binding", {"metadata": dict(metadata), "spec": one.binding}))
     return found

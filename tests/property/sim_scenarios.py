@@ -83,6 +83,11 @@ def perform(world: World, act: str) -> bool:
             world.api.delete(DEVELOPER, ROLLOUTS, NAMESPACE, NAME)
         case "Abort" | "Retry" if rollout is not None and rollout.status.canary is not None:
             world.order(verb)
+        case "Pause" | "Resume" if rollout is not None and rollout.status.canary is not None:
+            world.order(verb)
+        case "Override" if rollout is not None and rollout.status.canary is not None:
+            to, _, also = what.partition(" ")
+            world.emergency(to, ignore_breach=also == "ignoring breaches")
         case "wipe" if rollout is not None and rollout.status.phase is not None:
             world.wipe_status()
         case "weights":
@@ -143,7 +148,7 @@ _ACCIDENTAL = {
     "resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "observedGeneration",
     "observedWorkloadGeneration", "message", "conditions", "since", "at", "progressAt", "stepStartedAt", "deadline",
     "startsAt", "weightAt", "startedAt", "finishedAt", "observedAt", "head", "ownerReferences", "rolloutUID",
-    "expiresAt", "deletionTimestamp", "selector", "reviews",
+    "expiresAt", "deletionTimestamp", "selector", "reviews", "escalateAt", "escalatedAt", "openedAt", "clockStoppedSince",
 }  # fmt: skip
 """Times, versions and names that the server gives: two runs that differ in nothing else have gone the same way."""
 

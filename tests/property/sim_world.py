@@ -22,6 +22,7 @@ from gatewright_analysis.names import (
     LEDGER_LABEL,
     PINNED,
     POD_TEMPLATE_HASH,
+    RESUMED_BY,
 )
 from gatewright_operator.errors import Refused
 from gatewright_operator.resources import (
@@ -86,6 +87,8 @@ def admit(actor: str, old: Object, new: Object) -> Object:
             new["spec"]["paused"] = True
         elif PINNED in marks and PINNED in (new["metadata"].get("annotations") or {}):
             raise Refused("The stable Service is pinned to the old version.", status=403)
+        else:
+            new["metadata"].setdefault("annotations", {})[RESUMED_BY] = actor
     return new
 
 
@@ -202,6 +205,12 @@ class World:
             "reason": "because",
         } | changes
         return self._say(GATE_ORDERS, spec)
+
+    def emergency(self, to: str, *, ignore_breach: bool = False, minutes: float = 30.0) -> str:
+        """An order Override."""
+        target = {"to": to, "ignoreBreach": ignore_breach}
+        ends = format_time(self.now + timedelta(minutes=minutes))
+        return self.order("Override", override=target, expiresAt=ends, orderedBy=OVERRIDER)
 
     def _say(self, resource: Resource, spec: Object) -> str:
         name = f"{NAME}-{resource.plural}-{len(self.api.all(resource))}"

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from gatewright_analysis.kinds.base import format_time
 from gatewright_analysis.kinds.rollout import Phase, RolloutStatus
 from gatewright_operator.errors import Unavailable
 from gatewright_operator.resources import (
     CONFIGMAPS,
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
+    GATE_ORDERS,
     GATE_REVIEWS,
     GATE_RUNS,
     HTTPROUTES,
@@ -106,9 +109,74 @@ async def test_while_a_policy_that_proves_who_a_reviewer_is_is_missing_no_approv
     assert in_phase(Phase.HELD)(world)
     metadata = {k: v for k, v in policy["metadata"].items() if k in ("name", "labels")}
     world.api.create("admin", VALIDATING_POLICIES, "", {"metadata": metadata, "spec": policy["spec"]})
+    early = world.review("Approve")
+    await settle(process, 30)
+    assert world.outcome(GATE_REVIEWS, early) == "Refused", "the policy may not have been in force yet"
+    world.advance(10)
     world.review("Approve")
     await run(process, Course(check=lambda world: invariants.endpoints()))
     PLAIN.assert_ended(world, invariants)
+
+
+async def test_what_an_approval_must_name_is_looked_at_again_though_no_policy_kept_it_out() -> None:
+    process, _ = await held(judged(s1="HOLD"))
+    world = process.world
+    hold = status(world).hold
+    assert hold is not None
+    other = f"sha256:{'0' * 64}"
+    soon = format_time(world.now + timedelta(hours=73))
+    machine = "system:serviceaccount:shop:release-bot"
+    for changes, sentence in (
+        (
+            {"worldSnapshot": other},
+            f"What is held now was judged in the world {hold.world_snapshot}, not in {other}.",
+        ),
+        ({"checks": [*hold.blocking, "latency"]}, "An approval names exactly the checks that block: "),
+        ({"step": "3"}, "What is held now is step 1, not 3."),
+        (
+            {"evidenceDigest": other},
+            f"What is held now is run {hold.run}, and its evidence is {hold.evidence_digest}",
+        ),
+        ({"through": "0"}, "The waiver would end with step 0, before what is held now, step 1."),
+        ({"expiresAt": soon}, "The contract allows waivers of 72h; this one would end at"),
+        ({"reviewer": machine}, f"The contract of rollout {NAME} does not let {machine} decide"),
+    ):
+        name = world.review("Approve", **changes)
+        await settle(process, 30)
+        assert world.outcome(GATE_REVIEWS, name) == "Refused", changes
+        said = world.api.get(GATE_REVIEWS, NAMESPACE, name)
+        assert said is not None
+        assert sentence in said["status"]["message"]
+        assert in_phase(Phase.HELD)(world)
+
+
+async def test_a_machine_orders_only_where_the_contract_lists_it() -> None:
+    process, _ = await held(judged(s1="HOLD"))
+    world = process.world
+    machine = "system:serviceaccount:shop:release-bot"
+    name = world.order("Retry", orderedBy=machine)
+    await settle(process, 30)
+    assert world.outcome(GATE_ORDERS, name) == "Refused"
+    said = world.api.get(GATE_ORDERS, NAMESPACE, name)
+    assert said is not None
+    assert f"does not let {machine} decide" in said["status"]["message"]
+
+
+async def test_the_condition_says_which_policy_makes_waivers_unavailable_and_a_rejection_counts_all_the_same() -> (
+    None
+):
+    process, _ = await held(judged(s1="HOLD"))
+    world = process.world
+    world.api.delete("admin", VALIDATING_POLICIES, "", "gatewright-review-scope")
+    await settle(process, 30)
+    found = {c.type: c for c in status(world).conditions}
+    assert found["WaiversUnavailable"].status == "True"
+    assert "policy gatewright-review-scope is missing" in found["WaiversUnavailable"].message
+    assert found["Guarded"].status == "True", "new templates are held all the same"
+    approval, rejection = world.review("Approve"), world.review("Reject")
+    await settle(process, 30)
+    assert world.outcome(GATE_REVIEWS, approval) == "Refused"
+    assert world.outcome(GATE_REVIEWS, rejection) == "Accepted"
 
 
 async def test_who_started_a_change_cannot_approve_it_though_no_policy_kept_the_review_out() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gatewright_analysis.kinds.review import GateOrder, GateReview
-from gatewright_cli import decide, durations, output, parser
+from gatewright_cli import decide, durations, gatereview, output, parser
 from gatewright_cli.decide import Word
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound, Unreachable, UsageError
 from gatewright_cli.flags import OWN_WITH_VALUE, take
@@ -129,7 +129,7 @@ def test_what_kubectl_says_becomes_an_error_that_can_be_acted_on(
 def test_an_approval_names_exactly_what_is_held() -> None:
     view = View(held())
     word = Word("approve", "checkout", " logs are clean ", expires="24h")
-    manifest = decide.review_of(view, ME, word, NOW + timedelta(hours=24), "")
+    manifest = gatereview.review_of(view, ME, word, NOW + timedelta(hours=24), "")
     assert manifest["metadata"] == {"generateName": "checkout-", "namespace": "shop"}
     assert manifest["spec"] == {
         "rollout": "checkout",
@@ -150,14 +150,14 @@ def test_an_approval_names_exactly_what_is_held() -> None:
 
 
 def test_a_rejection_has_no_expiry() -> None:
-    spec = decide.review_of(View(held()), ME, Word("reject", "checkout", "bad"), None, "")["spec"]
+    spec = gatereview.review_of(View(held()), ME, Word("reject", "checkout", "it is bad"), None, "")["spec"]
     assert (spec["decision"], "expiresAt" in spec) == ("Reject", False)
 
 
 def test_what_is_not_held_cannot_be_reviewed() -> None:
     view = View(rollout(phase="Progressing"))
     with pytest.raises(NotAllowed, match=r"Rollout checkout is not held now; it is Progressing\.") as refused:
-        decide.review_of(view, ME, Word("approve", "checkout", "x"), NOW, " --context=prod")
+        gatereview.review_of(view, ME, Word("approve", "checkout", "x"), NOW, " --context=prod")
     assert refused.value.then == "kubectl gate status checkout -n shop --context=prod"
 
 
@@ -167,6 +167,7 @@ ORDERS: list[tuple[str, str, dict[str, Any], str]] = [
     ("abort a bake", "abort", {"phase": "Baking", "observedRevision": CANARY}, CANARY),
     ("retry what was refused", "retry", {"phase": "RolledBack", "rejected": REJECTED}, OTHER),
     ("retry what is held", "retry", {"phase": "Held", "canary": canary(), "rejected": REJECTED}, CANARY),
+    ("escalate what is held", "escalate", {"phase": "Held", "canary": canary()}, CANARY),
 ]
 
 
@@ -291,7 +292,14 @@ def complain(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, 
         (["status"], "The following arguments are required: ROLLOUT.", "kubectl gate status --help"),
         (["approve", "checkout", "--reason", "x"], "required: --expires", "kubectl gate approve --help"),
         (["reject", "checkout"], "required: --reason", "kubectl gate reject --help"),
-        (["reject", "checkout", "--reason", " "], "--reason needs", ""),
+        (["reject", "checkout", "--reason", " "], "--reason needs 10 to 1024 characters", ""),
+        (["approve", "x", "--expires", "1h", "--reason", "looks ok "], "--reason needs 10 to 1024", ""),
+        (
+            ["request-changes", "checkout", "--reason", "look at the log"],
+            "there is no terminal to ask at: add --yes where that is meant.",
+            "kubectl gate review checkout",
+        ),
+        (["get", "x", "-A"], "A name is a name in one namespace", "kubectl gate get --help"),
         (["reject", "checkout", "--reason", "x", "--expires", "1h"], "Unrecognized", "kubectl gate --help"),
         (
             ["status", "pod/checkout"],
@@ -338,10 +346,28 @@ def test_kubectl_that_is_not_there_is_said(
     assert "export KUBECTL=" in err
 
 
-COMMANDS = ["status", "holds", "review", "approve", "reject", "request-changes", "abort", "retry", "ledger"]
+COMMANDS = [
+    "explain",
+    "history",
+    "can-i",
+    "lint",
+    "more-samples",
+    "get",
+    "status",
+    "holds",
+    "review",
+    "approve",
+    "reject",
+    "request-changes",
+    "abort",
+    "retry",
+    "ledger",
+]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "ledger show", "ledger verify"])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, "ledger show", "ledger verify", "ledger export", "ledger replay"]
+)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         kubectl_gate([*command.split(), "--help"])
@@ -360,7 +386,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_plugin_starts_without_the_heavy_libraries() -> None:
-    modules = ("status", "holds", "review", "decide", "main")
+    modules = ("status", "holds", "review", "get", "decide", "gatereview", "main")
     code = (
         f"import sys\nfor name in {modules}: __import__('gatewright_cli.' + name)\n"
         "print([m for m in ('pydantic', 'kubernetes', 'kopf', 'scipy', 'pandas', 'httpx', 'rich', 'yaml', 'click', "

@@ -7,9 +7,9 @@ import pytest
 
 from gatewright_analysis.reasons import Reason
 from gatewright_cli import advice, holds, ledger, report, review
+from gatewright_cli.case import Case, as_json
 from gatewright_cli.checks import check_table
 from gatewright_cli.output import PLAIN, Style, width
-from gatewright_cli.review import Case
 from gatewright_cli.view import View
 from tests.unit.cli_objects import (
     CANARY,
@@ -158,7 +158,7 @@ def test_what_others_wrote_cannot_steer_the_terminal() -> None:
         run(check(message=evil, fixHint=evil)),
     )
     case = Case(view, None, ())
-    for lines in (status_lines(view), review.render(case, NOW), holds.render([view.rollout], [True], NOW)):
+    for lines in (status_lines(view), review.render(case, NOW), holds.render([view.rollout], ["yes"], NOW)):
         assert not any("\x1b" in line or "\x07" in line or "\n" in line for line in lines)
         assert "Accepted: all is well" not in lines
 
@@ -182,11 +182,11 @@ def contract(**hold_policy: str) -> dict[str, Any]:
 def test_review_tells_why_who_what_would_change_it_and_how_to_decide() -> None:
     view = View(held(), run=run(check()))
     assert review.render(Case(view, contract(), ()), NOW) == [
-        "checkout in shop: held at step 2 of 4, with 5 % of the traffic",
+        "checkout in shop: held at step 2 of 4, 5 % of the traffic",
         "  http-success is neither proven nor disproven.",
         "",
         f"  change      revision {CANARY}  shop/checkout:1.8.0",
-        "  started by  dev-1",
+        "  started by  dev-1, proven by the API server",
         "  contract    checkout@3  sha256:ab12ab12ab12",
         "  attempt     1, the first run of this gate",
         "  held        12m ago; the wait ends in 20h, then it stays held",
@@ -195,17 +195,16 @@ def test_review_tells_why_who_what_would_change_it_and_how_to_decide() -> None:
         "What blocks",
         "  CHECK           STATUS           GOOD     PROVEN         THRESHOLD  N/PLANNED  REASON",
         "  ! http-success  below_threshold  99.48 %  98.71–99.80 %  99 %       812/1038   BelowThreshold",
-        "  http-success: 99.48 % of 812 requests were good.",
-        "",
-        "What would change it",
-        "  http-success: a proven share of at least 99 %; proven is 98.71 %, or 226 more samples.",
-        "    Hint: Look at the error log of the canary pods.",
-        "  Or judge it again at this gate: kubectl gate retry checkout -n shop --reason '…'",
+        "    seen   99.48 % of 812 requests were good.",
+        "    needs  a proven share of at least 99 %; proven is 98.71 %, or 226 more samples.",
+        "    hint   Look at the error log of the canary pods.",
+        "  Or judge it again: kubectl gate retry checkout -n shop --reason '…'",
         "",
         "What approving means",
-        "  On your word the canary gets 25 % of the traffic and is judged again there. The waiver holds for",
-        "  this evidence, revision and contract alone, until it expires. It may last at most 72h. A new",
-        "  breach of a check that rolls back still rolls back.",
+        "  On your word the canary gets 25 % of the traffic and is judged again there. The waiver is for",
+        "  these checks, this evidence, revision and world, at step 2 of 4 alone, until it expires, 72h at",
+        "  most; a new breach of a check that rolls back still rolls back. Add --through 4 to waive them at",
+        "  step 4 too, --through remaining for all that follow.",
         "",
         "Decide",
         "  kubectl gate approve checkout -n shop --expires 24h --reason '…'",
@@ -235,8 +234,8 @@ def test_a_review_fits_a_screen_of_100_by_40(count: int) -> None:
 @pytest.mark.parametrize("initiator", ["", "system:serviceaccount:argocd:argocd-application-controller"])
 def test_an_unproven_initiator_is_called_unproven(initiator: str) -> None:
     case = Case(View(held(hold=hold(initiator=initiator)), run=run(check())), None, ())
-    assert any(line.startswith("  started by  unproven:") for line in review.render(case, NOW))
-    assert review.as_json(case)["initiator"] == "unproven"
+    assert any(line.startswith("  started by  unproven: ") for line in review.render(case, NOW))
+    assert as_json(case)["initiator"] == "unproven"
 
 
 def test_a_review_offers_more_samples_where_the_verdict_does() -> None:
@@ -269,7 +268,7 @@ def test_a_review_counts_earlier_runs_of_the_same_gate() -> None:
     assert "  attempt     2; 1 earlier at this gate, the last: HOLD BelowThreshold, 12m ago" in review.render(
         case, NOW
     )
-    assert [each["run"] for each in review.as_json(case)["earlierRuns"]] == ["first"]
+    assert [each["run"] for each in as_json(case)["earlierRuns"]] == ["first"]
 
 
 def test_a_review_says_that_a_proven_breach_would_pass_and_what_the_end_of_the_wait_does() -> None:
@@ -295,7 +294,7 @@ def test_a_hold_without_a_run_can_still_be_reviewed() -> None:
     ],
 )
 def test_approving_says_where_the_change_goes(step: str, expected: str) -> None:
-    assert review.as_json(Case(View(held(hold=hold(step=step))), None, ()))["onApproval"] == expected
+    assert as_json(Case(View(held(hold=hold(step=step))), None, ()))["onApproval"] == expected
 
 
 def test_advice_speaks_in_the_words_of_the_one_enum() -> None:
@@ -310,16 +309,54 @@ def test_advice_for_too_little_traffic_counts_what_is_missing() -> None:
 
 
 def test_holds_are_listed_the_longest_first() -> None:
-    old = held(hold=hold(since=at(days=-2)))
+    old = held(
+        hold=hold(
+            since=at(days=-2),
+            escalatedAt=at(minutes=-3),
+            approvalsNeeded=2,
+            approvals=[{"reviewer": "sre-1", "review": "r", "expiresAt": at(hours=1)}],
+        )
+    )
     old["metadata"]["name"] = "cart"
     found = holds.held_of([held(), old, rollout(phase="Progressing")])
-    assert holds.render(found, [None, True], NOW) == [
-        "NAMESPACE  ROLLOUT   HELD  STEP    STARTED BY  WAIT ENDS  MAY I  WHY",
-        "shop       cart      2d    2 of 4  dev-1       in 20h     ?      BelowThreshold: http-success is neither proven nor disproven.",
-        "shop       checkout  12m   2 of 4  dev-1       in 20h     yes    BelowThreshold: http-success is neither proven nor disproven.",
+    assert holds.render(found, ["no: you have approved", "yes"], NOW) == [
+        "NAMESPACE  ROLLOUT   HELD  STEP    STARTED BY  WAIT ENDS                 APPROVED  MAY I                  WHY",
+        "shop       cart      2d    2 of 4  dev-1       in 20h, escalated 3m ago  1/2       no: you have approved  BelowThreshold: http-success is neither proven nor disprove…",
+        "shop       checkout  12m   2 of 4  dev-1       in 20h                    0/1       yes                    BelowThreshold: http-success is neither proven nor disprove…",
         "",
         "Look at one: kubectl gate review cart -n shop",
     ]
+
+
+def test_the_wide_list_of_holds_says_what_the_clock_does_and_cuts_nothing() -> None:
+    stopped = held(hold=hold(clockStoppedSince=at(minutes=-5), clockStoppedBy="prometheus is unreachable."))
+    [_, line, *_] = holds.render([stopped], ["?"], NOW, wide=True)
+    assert f"{CANARY}  checkout-{CANARY}-1-1  its clock stands for 5m: prometheus is unreachable" in line
+    assert "clock stopped" in line
+    assert line.endswith("http-success is neither proven nor disproven.")
+
+
+APPROVED_BY_ME = {"approvals": [{"reviewer": "sre-1", "review": "r", "expiresAt": at(hours=1)}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed", "word"),
+    [
+        ({}, True, "yes"),
+        ({}, False, "no"),
+        ({}, None, "?"),
+        ({"initiator": "sre-1"}, True, "no: you started it"),
+        ({"initiator": "sre-1"}, False, "no"),
+        (APPROVED_BY_ME, True, "no: you have approved"),
+        ({"blocking": []}, True, "no: nothing to waive"),
+    ],
+)
+def test_may_i_says_why_not(changes: dict[str, Any], allowed: bool | None, word: str) -> None:
+    found = held(hold=hold(**changes))
+    assert holds.may_i(found, allowed, "sre-1") == word
+    told = holds.entry(found, word)
+    assert told["mayApprove"] is {"yes": True, "?": None}.get(word, False)
+    assert told["why"] == word.partition(": ")[2]
 
 
 def test_no_holds_is_a_sentence() -> None:

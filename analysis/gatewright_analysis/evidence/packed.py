@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from gatewright_analysis.evidence.model import Window
 from gatewright_analysis.evidence.record import CheckRecord, RunRecord, UnreadableRecord, read, write
-from gatewright_analysis.ledger import canonical, digest_of_bytes
 from gatewright_analysis.names import EVIDENCE_LABEL
 
 DATA_KEY: Final = "evidence.json.gz"
@@ -22,6 +21,9 @@ MAX_UNPACKED: Final = 256 * 2**20
 
 def encode(record: RunRecord) -> tuple[bytes, str]:
     """Canonical JSON of the evidence, and its digest. The same counts give the same bytes."""
+    # Not above: who only reads a record (the plugin) must not wait for the kinds, which the ledger imports.
+    from gatewright_analysis.ledger import canonical, digest_of_bytes
+
     raw = canonical(write(record))
     return raw, digest_of_bytes(raw)
 

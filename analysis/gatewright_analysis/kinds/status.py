@@ -12,9 +12,11 @@ from gatewright_analysis.kinds.base import (
     LabelValue,
     Model,
     Name,
+    PositiveDuration,
     Text,
     Timestamp,
 )
+from gatewright_analysis.kinds.policy import ServiceAccountUser
 
 Revision = Annotated[str, Field(max_length=10, pattern="^[0-9a-f]{10}$")]
 
@@ -164,6 +166,40 @@ class HoldStatus(Model):
     """Which source that is, and what it says."""
 
 
+class PausedStatus(Model):
+    """Why it goes no further at present, and since when. Breaches roll back all the same."""
+
+    by: Annotated[str, Field(max_length=253)] = ""
+    """Who ordered the Pause; empty where it is a step of the Rollout."""
+    reason: Text = ""
+    """Why, in that person's words."""
+    since: Timestamp
+    """Since when."""
+    order: Annotated[str, Field(max_length=253)] = ""
+    """The GateOrder; empty where it is a step of the Rollout."""
+    run: Annotated[str, Field(max_length=253)] = ""
+    """The GateRun that goes on looking for a breach in the meantime; empty while the new version has no traffic."""
+
+
+class OverrideStatus(Model):
+    """An emergency: who sent this version past its gates, and until when breaches are ignored."""
+
+    by: Annotated[str, Field(max_length=253)]
+    """Who ordered it."""
+    reason: Text = ""
+    """Why, in that person's words."""
+    at: Timestamp
+    """Since when it stands in the ledger."""
+    order: Annotated[str, Field(max_length=253)]
+    """The GateOrder."""
+    to: Annotated[str, Field(max_length=16)]
+    """Promote, or the index of the step to go on with."""
+    ignore_breach: bool = False
+    """Until it ends, breaches are recorded and do not roll back."""
+    expires_at: Timestamp
+    """When it ends."""
+
+
 class VerdictSummary(Model):
     """The last verdict in short."""
 
@@ -226,6 +262,17 @@ class Originals(Model):
     """Weight of the canary backendRef."""
 
 
+class DecisionRules(Model):
+    """What the contract that counts says of those who decide. The admission policies read it here."""
+
+    contract: Text
+    """The contract, as NAME@GENERATION: the one that the attempt is judged by, else the present one."""
+    max_waiver: PositiveDuration
+    """Longest time an approval may stay in force (hold.maxWaiver of the contract)."""
+    service_accounts: Annotated[tuple[ServiceAccountUser, ...], Field(max_length=16)] = ()
+    """Service accounts that may decide (hold.serviceAccounts of the contract)."""
+
+
 class RolloutStatus(Model):
     """Where the release stands; a report that only the operator writes."""
 
@@ -259,6 +306,12 @@ class RolloutStatus(Model):
     """The last verdict."""
     hold: HoldStatus | None = None
     """What is held now, and until when."""
+    paused: PausedStatus | None = None
+    """Who paused it, why and since when; or the step of the Rollout that waits."""
+    override: OverrideStatus | None = None
+    """The Override of the version on its way, if there was one."""
+    decisions: DecisionRules | None = None
+    """Who may decide, and for how long; left out while the contract can't be read."""
     back: BackStatus | None = None
     """Why traffic goes, or went, back."""
     ledger: LedgerStatus = LedgerStatus()
@@ -276,4 +329,4 @@ class RolloutStatus(Model):
     observed_generation: int = 0
     """The Rollout's generation that this status speaks about."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, Feasible."""
+    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, WaiversUnavailable, Feasible."""

@@ -45,6 +45,7 @@ from gatewright_analysis.ledger.entry import (
 )
 from gatewright_analysis.ledger.lineage import Lineage
 from gatewright_analysis.ledger.memory import LedgerMemory, OpenRollout, Rejection, Waiver, fold
+from gatewright_analysis.ledger.standing import GivenOverride, StandingOrders, StandingPause
 from gatewright_analysis.ledger.verify import Break, Head, VerifyResult, verify
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "EntryKind",
     "EntryTooLarge",
     "FamilyKey",
+    "GivenOverride",
     "Head",
     "Ledger",
     "LedgerBroken",
@@ -75,6 +77,8 @@ __all__ = [
     "OpenRollout",
     "Rejection",
     "Segment",
+    "StandingOrders",
+    "StandingPause",
     "UnboundVerdict",
     "VerifyResult",
     "Waiver",

@@ -9,11 +9,12 @@ from pydantic import ValidationError
 
 from gatewright_analysis.kinds.base import Model
 from gatewright_analysis.kinds.contract import GateContractSpec, OracleKind
-from gatewright_analysis.kinds.review import GateReviewSpec, ReviewDecision
+from gatewright_analysis.kinds.review import GateOrderSpec, GateReviewSpec, ReviewDecision
 from gatewright_analysis.kinds.rollout import AfterBack, CanaryStatus, Originals, StableStatus
 from gatewright_analysis.ledger.draws import Draws
 from gatewright_analysis.ledger.entry import Entry, EntryKey, EntryKind, LedgerContentError
 from gatewright_analysis.ledger.lineage import Lineage, followed
+from gatewright_analysis.ledger.standing import StandingOrders, heeded, unpaused
 from gatewright_analysis.verdict import Verdict
 
 M = TypeVar("M", bound=Model)
@@ -80,6 +81,8 @@ class LedgerMemory:
     """By revision."""
     tickets: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
     """Ids of checks whose one Wilson look is spent, by (revision, step)."""
+    escalated: Mapping[str, datetime] = field(default_factory=dict)
+    """When a HOLD was escalated, by the digest of the evidence that is held."""
     waivers: tuple[Waiver, ...] = ()
     verdict: Verdict | None = None
     """The last one."""
@@ -89,6 +92,8 @@ class LedgerMemory:
     """What sampled checks have come to."""
     lineage: Lineage = field(default_factory=Lineage)
     """The revisions that were tried since one stayed."""
+    orders: StandingOrders = field(default_factory=StandingOrders)
+    """What people ordered about the version on its way, as far as it still counts."""
 
     def more_samples_ordered(self, revision: str, step: str, attempt: int) -> bool:
         """`attempt` at `step` goes on because a person ordered more samples."""
@@ -136,7 +141,8 @@ def _drawn(draws: Draws, entry: Entry, sampled: dict[str, Verdict]) -> Draws:
 def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
     match entry.key.kind:
         case EntryKind.ADOPTED:
-            return replace(memory, stable=_read(entry, "stable", StableStatus), open=None)
+            stable = _read(entry, "stable", StableStatus)
+            return replace(memory, stable=stable, open=None, orders=StandingOrders())
         case EntryKind.CONTRACT:
             spec = _read(entry, "spec", GateContractSpec)
             return replace(memory, contracts={**memory.contracts, entry.key.cause: spec})
@@ -146,10 +152,14 @@ def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
             return _at_step(memory, entry)
         case EntryKind.VERDICT | EntryKind.BREACH:
             return _judged(_at_step(memory, entry), entry)
+        case EntryKind.ESCALATED:
+            return replace(memory, escalated={**memory.escalated, entry.key.cause: _escalated_at(entry)})
         case EntryKind.REVIEW:
             return _reviewed(memory, entry)
         case EntryKind.ORDER:
             return _obeyed(memory, entry)
+        case EntryKind.OVERRIDDEN:
+            return replace(memory, orders=unpaused(memory.orders, entry))
         case EntryKind.PROMOTED:
             return _opened(memory, entry, promoted=True)
         case EntryKind.BACK:
@@ -170,9 +180,10 @@ def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         case EntryKind.ROLLED_BACK:
             return _rolled_back(memory, entry)
         case EntryKind.RESTORED:
-            return replace(_reject(memory, entry), stable=_read(entry, "to", StableStatus), open=None)
+            stable = _read(entry, "to", StableStatus)
+            return replace(_reject(memory, entry), stable=stable, open=None, orders=StandingOrders())
         case EntryKind.DELETED:
-            return replace(memory, open=None)
+            return replace(memory, open=None, orders=StandingOrders())
         case _:
             return memory
 
@@ -186,6 +197,8 @@ def _obeyed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         case "MoreSamples":
             more[revision] = (entry.key.step, entry.key.attempt)
             return replace(memory, more_samples=more)
+        case "Pause" | "Resume" | "Override":
+            return replace(memory, orders=heeded(memory.orders, entry, _read(entry, "spec", GateOrderSpec)))
         case _:
             return memory
 
@@ -207,7 +220,14 @@ def _started(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
     revision = entry.key.revision
     more = {key: value for key, value in memory.more_samples.items() if key != revision}
     rejected = _without(memory.rejected, revision)
-    return replace(memory, open=begun, stable=stable, rejected=rejected, more_samples=more)
+    return replace(
+        memory,
+        open=begun,
+        stable=stable,
+        rejected=rejected,
+        more_samples=more,
+        orders=memory.orders.about(revision),
+    )
 
 
 def _at_step(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
@@ -224,6 +244,14 @@ def _judged(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         {**memory.tickets, place: memory.tickets.get(place, frozenset()) | spent} if spent else memory.tickets
     )
     return replace(memory, verdict=verdict, tickets=tickets)
+
+
+def _escalated_at(entry: Entry) -> datetime:
+    """As status says it: the entry may have been written later."""
+    try:
+        return datetime.fromisoformat(str(entry.body.get("at")))
+    except ValueError as error:
+        raise _unreadable(entry, f"its at: {error}") from error
 
 
 def _reviewed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
@@ -250,13 +278,16 @@ def _completed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
         stable = done.stable.model_copy(
             update={"revision": done.revision, "pod_template_hash": "", "images": done.canary.images}
         )
-    return replace(memory, open=None, stable=stable)
+    return replace(memory, open=None, stable=stable, orders=StandingOrders())
 
 
 def _rolled_back(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
     # Superseded and reverted versions went back too, but were not refused.
-    refused = memory.open is None or memory.open.back in (None, AfterBack.ROLLED_BACK)
-    return replace(_reject(memory, entry) if refused else memory, open=None)
+    then = None if memory.open is None else memory.open.back
+    refused = then in (None, AfterBack.ROLLED_BACK)
+    # What starts again after its status was lost is as paused as it was.
+    orders = memory.orders if then is AfterBack.START else StandingOrders()
+    return replace(_reject(memory, entry) if refused else memory, open=None, orders=orders)
 
 
 def _reject(memory: LedgerMemory, entry: Entry) -> LedgerMemory:

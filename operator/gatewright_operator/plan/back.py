@@ -5,7 +5,6 @@ from datetime import timedelta
 from gatewright_analysis.kinds.rollout import AfterBack, Phase, RejectedStatus, WeightStatus
 from gatewright_analysis.names import PINNED
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.verdict import Decision
 from gatewright_operator.plan.actions import (
     DeleteCanary,
     Plan,
@@ -14,6 +13,7 @@ from gatewright_operator.plan.actions import (
     SetRoute,
     SetSelector,
 )
+from gatewright_operator.plan.breaches import breach_of, run_entry
 from gatewright_operator.plan.draft import PROPAGATION, PROPAGATION_TO_THE_SECOND, Draft
 from gatewright_operator.plan.marks import unmark_if_deleting
 from gatewright_operator.plan.snapshot import Snapshot
@@ -53,10 +53,9 @@ def _record_decision(d: Draft, *, required: bool) -> None:
     assert back is not None
     entries = []
     run = d.s.runs.get(back.cause)
-    verdict = (run.status.breach or run.status.verdict) if run is not None else None
-    if run is not None and verdict is not None and verdict.decision is Decision.ROLLBACK:
-        kind = "Verdict" if run.status.breach is None else "Breach"
-        entries.append(d.entry(kind, cause=verdict.run_id, body={"verdict": verdict.wire()}))
+    verdict = breach_of(run) if run is not None else None
+    if run is not None and verdict is not None:
+        entries.append(run_entry(d, run, verdict))
     body = {"reason": back.reason, "message": back.message, "then": back.then, "cause": back.cause}
     d.record(*entries, d.entry("Back", body=body), required=required, late=d.now - back.at > LATE_AFTER)
 

@@ -6,6 +6,7 @@ from gatewright_analysis.kinds.rollout import OnInconclusive, Phase
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import Decision
 from gatewright_operator.plan.actions import CreateRun, Plan
+from gatewright_operator.plan.breaches import keep, let_be, run_entry, seconds_let_be
 from gatewright_operator.plan.draft import Draft, summary
 from gatewright_operator.plan.fingerprints import never_known, unpinned
 from gatewright_operator.plan.holding import hold, hold_without_verdict
@@ -31,7 +32,9 @@ def baking(s: Snapshot) -> Plan:
     d = Draft(s)
     if (interruption := bake_interrupted(d)) is not None:
         return interruption
-    heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
+    heard = hear(d, orders=(OrderKind.ABORT, OrderKind.OVERRIDE), revision=d.canary.revision)
+    if heard is not None and heard.order is not None and heard.order.spec.order is OrderKind.OVERRIDE:
+        return keep(d, heard)
     if heard is not None:
         d.record(heard.entry(d), required=False)
         message = f"{heard.person} aborted {d.canary.revision} in its bake: {heard.why}"
@@ -51,10 +54,12 @@ def baking(s: Snapshot) -> Plan:
     if verdict is None:
         return d.done((run.spec.clock.interval * 2).total_seconds() + 30.0)
     d.set(verdict=summary(verdict))
-    d.record(
-        d.entry("Verdict", cause=verdict.run_id, body={"verdict": verdict.wire()}),
-        required=verdict.decision is not Decision.ROLLBACK,
-    )
+    entry = run_entry(d, run, verdict)
+    if verdict.decision is Decision.ROLLBACK and let_be(
+        d, run.metadata.name, verdict.reason, verdict.message, entry
+    ):
+        return d.done(seconds_let_be(d))
+    d.record(entry, required=verdict.decision is not Decision.ROLLBACK)
     match verdict.decision:
         case Decision.ROLLBACK:
             return begin_restore(d, Reason(verdict.reason), verdict.message)
@@ -75,7 +80,10 @@ def bake_interrupted(d: Draft) -> Plan | None:
     if breach is None:
         return None
     d.set(verdict=summary(breach))
-    d.record(d.entry("Breach", cause=breach.run_id, body={"verdict": breach.wire()}), required=False)
+    entry = d.entry("Breach", cause=breach.run_id, body={"verdict": breach.wire()})
+    if let_be(d, breach.run_id, breach.reason, breach.message, entry):
+        return None
+    d.record(entry, required=False)
     return begin_restore(d, Reason(breach.reason), breach.message)
 
 

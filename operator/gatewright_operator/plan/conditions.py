@@ -1,11 +1,14 @@
 """Conditions, as kstatus reads them: running and held = Reconciling; rolled back or unable = Stalled; stable as desired = Ready."""
 
-from gatewright_analysis.kinds.base import Condition
-from gatewright_analysis.kinds.rollout import Phase, RolloutStatus
+from gatewright_analysis.kinds.base import Condition, format_time
+from gatewright_analysis.kinds.rollout import OverrideStatus, Phase, RolloutStatus
 from gatewright_analysis.reasons import Reason
-from gatewright_operator.plan.actions import Plan
+from gatewright_operator.plan.actions import Emit, Plan
 from gatewright_operator.plan.budget import attempts
+from gatewright_operator.plan.hold_clock import resolved
+from gatewright_operator.plan.refusals import decision_rules
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.standing import override_status, paused_status
 
 _OF_TRAFFIC = (Reason.FEASIBLE, Reason.TRAFFIC_TOO_LOW, Reason.RATE_UNKNOWN)
 _UNDER_WAY = {
@@ -52,14 +55,19 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
             reason,
             status.message,
         ),
-        ("Held", status.hold is not None, _hold_reason(status), status.hold.message if status.hold else ""),
+        ("Held", status.hold is not None, _hold_reason(status), _hold_message(status)),
         _contract(s),
         ("Guarded", s.guarded and deployment is not None and deployment.gated, *_guard(s)),
+        ("WaiversUnavailable", bool(s.waivers_unavailable), *_waivers(s)),
         _feasible(s),
     ]
+    override = override_status(s, status)
+    if override is not None:
+        wanted.append(("Overridden", True, Reason.OVERRIDDEN, _overridden(override)))
     before = {c.type: c for c in s.rollout.status.conditions}
     conditions = tuple(_condition(s, before.get(w[0]), *w) for w in wanted)
     observed = status.observed_workload_generation
+    said = next((action.message for action in plan.actions if isinstance(action, Emit)), status.message)
     return status.model_copy(
         update={
             "conditions": conditions,
@@ -67,13 +75,40 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
             "observed_workload_generation": deployment.generation if deployment else observed,
             "observed_revision": deployment.revision if deployment else status.observed_revision,
             "attempts": attempts(s),
+            "escalation": resolved(s.rollout.status, status, said),
+            "paused": paused_status(s, status),
+            "override": override,
+            "decisions": decision_rules(s),
             "guard": "Admission",
         }
     )
 
 
+def _overridden(override: OverrideStatus) -> str:
+    where = "promotes it" if override.to == "Promote" else f"sends it on to step {override.to}"
+    let_be = f" Breaches do not roll back before {format_time(override.expires_at)}."
+    return (
+        f"An Override of {override.by} {where}: {override.reason}{let_be if override.ignore_breach else ''}"
+    )
+
+
 def _hold_reason(status: RolloutStatus) -> Reason:
-    return Reason(status.hold.reason) if status.hold is not None else Reason.NOT_HELD
+    """Escalated outweighs why it is held, which its message says too."""
+    if status.hold is None:
+        return Reason.NOT_HELD
+    return Reason.ESCALATED if status.hold.escalated_at is not None else Reason(status.hold.reason)
+
+
+def _hold_message(status: RolloutStatus) -> str:
+    hold = status.hold
+    if hold is None:
+        return ""
+    parts = [f"Escalated at {format_time(hold.escalated_at)}."] if hold.escalated_at is not None else []
+    if hold.clock_stopped_since is not None:
+        parts.append(
+            f"The wait does not count since {format_time(hold.clock_stopped_since)}: {hold.clock_stopped_by}."
+        )
+    return " ".join([*parts, hold.message])
 
 
 def _contract(s: Snapshot) -> tuple[str, bool, Reason, str]:
@@ -88,6 +123,18 @@ def _guard(s: Snapshot) -> tuple[Reason, str]:
     if s.guarded:
         return Reason.GUARDED, "New templates are held by the API server (guard Admission)."
     return Reason.GUARD_MISSING, "The admission policies are missing or altered; install the chart again."
+
+
+def _waivers(s: Snapshot) -> tuple[Reason, str]:
+    if not s.waivers_unavailable:
+        return (
+            Reason.WAIVERS_AVAILABLE,
+            "The API server proves who decides: the policies stand as the chart ships them.",
+        )
+    return (
+        Reason.WAIVERS_UNAVAILABLE,
+        f"Approvals and Overrides are refused: {s.waivers_unavailable}. Install the chart again.",
+    )
 
 
 def _feasible(s: Snapshot) -> tuple[str, bool | None, Reason, str]:

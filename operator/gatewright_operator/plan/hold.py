@@ -8,7 +8,9 @@ from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.bake import bake_interrupted, complete
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.hold_clock import beyond, escalate_by_order, policy, waits, wound
 from gatewright_operator.plan.holding import hold_without_verdict
+from gatewright_operator.plan.overriding import STANDING, obey
 from gatewright_operator.plan.people import Heard, hear
 from gatewright_operator.plan.progress import interrupted, next_step
 from gatewright_operator.plan.restore import begin_restore
@@ -27,14 +29,12 @@ def held(s: Snapshot) -> Plan:
         # Other evidence to decide about: whoever approved what was seen before has not approved this.
         hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted, breach=hold.breach)
         return d.again()
-    orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT)
+    hold = wound(d, hold)
+    orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT, OrderKind.ESCALATE, *STANDING)
     heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)
     if heard is not None:
         return _obey(d, hold, heard)
-    left = (hold.deadline - d.now).total_seconds()
-    if left > 0:
-        return d.done(left)
-    return _timed_out(d, hold)
+    return waits(d, hold) or _timed_out(d, hold)
 
 
 def _obey(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
@@ -55,8 +55,12 @@ def _obey(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
                     d, hold, heard, Reason.REJECTED, f"{person} rejected {d.canary.revision}: {why}"
                 )
     assert heard.order is not None
+    if heard.order.spec.order in STANDING:
+        return obey(d, heard)
     if heard.order.spec.order is OrderKind.ABORT:
         return _turn_back(d, hold, heard, Reason.ABORTED, f"{person} aborted {d.canary.revision}: {why}")
+    if heard.order.spec.order is OrderKind.ESCALATE:
+        return escalate_by_order(d, hold, heard)
     if heard.order.spec.order is OrderKind.MORE_SAMPLES:
         if (refusal := refusal_of_more_samples(d, hold)) is not None:
             heard.refuse(d, *refusal)
@@ -118,12 +122,11 @@ def _retry(d: Draft, hold: HoldStatus, heard: Heard, does: str) -> Plan:
 
 def _timed_out(d: Draft, hold: HoldStatus) -> Plan:
     """The clock alone never reverts: `onTimeout: Rollback` acts only on a hold that rests on a proven breach."""
-    policy = d.s.pinned.spec.hold.on_timeout if d.s.pinned is not None else OnBreach.HOLD
-    if policy is OnBreach.ROLLBACK and hold.breach:
+    if policy(d).on_timeout is OnBreach.ROLLBACK and hold.breach:
         return _go_back(
             d,
             hold,
             Reason.HOLD_TIMED_OUT,
             f"Nobody decided by {hold.deadline.isoformat()}, and a breach was proven: {hold.message}",
         )
-    return d.wait(f"Held beyond its deadline, nobody has decided: {hold.message}")
+    return beyond(d, hold)

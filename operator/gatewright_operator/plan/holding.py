@@ -1,7 +1,5 @@
 """The move into HOLD: what is held, why, since when, until when, and what a decision about it must name."""
 
-from datetime import timedelta
-
 from gatewright_analysis.kinds.rollout import HoldStatus, Phase
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.ledger import digest_of_json
@@ -9,10 +7,8 @@ from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import Verdict
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.hold_clock import policy
 from gatewright_operator.plan.runspec import run_name
-
-NO_CONTRACT_TIMEOUT = timedelta(hours=24)
-"""`hold.timeout`'s default, where the pinned contract cannot be read."""
 
 
 def hold(d: Draft, run: GateRun, verdict: Verdict) -> Plan:
@@ -56,7 +52,8 @@ def _held(
     breach: bool,
     world_snapshot: str | None,
 ) -> Plan:
-    timeout = d.s.pinned.spec.hold.timeout if d.s.pinned is not None else NO_CONTRACT_TIMEOUT
+    waits = policy(d)
+    escalate_after = min(waits.escalate_after, waits.timeout)
     step = d.step_key()
     d.set(
         phase=Phase.HELD,
@@ -71,8 +68,9 @@ def _held(
             message=message[:1024],
             blocking=blocking,
             breach=breach,
-            deadline=d.now + timeout,
+            deadline=d.now + waits.timeout,
+            escalate_at=d.now + escalate_after,
         ),
     )
     d.say(reason, f"Held at {d.step_name()}: {message}", warning=True)
-    return d.done(timeout.total_seconds())
+    return d.done(escalate_after.total_seconds())

@@ -1,11 +1,11 @@
 """Our marks on the user's Deployment, and how they come off. Pure."""
 
-from gatewright_analysis.names import CHANGED_BY, DECISION, GATED_LABEL, IN_FLIGHT, PINNED
+from gatewright_analysis.names import CHANGED_BY, DECISION, GATED_LABEL, IN_FLIGHT, PINNED, RESUMED_BY
 from gatewright_operator.plan.actions import PatchDeployment
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.workload import DeploymentView
 
-MARKS = (DECISION, CHANGED_BY, IN_FLIGHT, PINNED)
+MARKS = (DECISION, CHANGED_BY, RESUMED_BY, IN_FLIGHT, PINNED)
 
 
 def unmark(deployment: DeploymentView, stable_revision: str) -> PatchDeployment:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import (
     DecisionStatus,
     GateOrder,
@@ -13,8 +12,10 @@ from gatewright_analysis.kinds.review import (
 )
 from gatewright_analysis.kinds.rollout import HoldStatus
 from gatewright_analysis.reasons import Reason
+from gatewright_operator.plan import refusals
 from gatewright_operator.plan.actions import Answer, Entry
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.order_refusals import not_now, of_standing_order
 from gatewright_operator.plan.snapshot import Authorised
 
 
@@ -99,7 +100,14 @@ def _word(waiting: Authorised) -> Reason:
             ReviewDecision.REJECT: Reason.REJECTED,
         }[waiting.review.spec.decision]
     assert waiting.order is not None
-    return Reason.ABORTED if waiting.order.spec.order is OrderKind.ABORT else Reason.RETRIED
+    words = {
+        OrderKind.ABORT: Reason.ABORTED,
+        OrderKind.ESCALATE: Reason.ESCALATED,
+        OrderKind.PAUSE: Reason.PAUSED,
+        OrderKind.RESUME: Reason.RESUMED,
+        OrderKind.OVERRIDE: Reason.OVERRIDDEN,
+    }
+    return words.get(waiting.order.spec.order, Reason.RETRIED)
 
 
 def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) -> tuple[Reason, str] | None:
@@ -111,64 +119,29 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
             Reason.WRONG_REVISION,
             f"What is held now is revision {d.canary.revision}, not {spec.revision}.",
         )
-    if (spec.run, spec.step, spec.evidence_digest) != (hold.run, hold.step, hold.evidence_digest):
-        return (
-            Reason.NOT_HELD,
-            f"What is held now is run {hold.run}; look at it with: kubectl gate review {spec.rollout}",
-        )
-    return _refusal_of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
-
-
-def _refusal_of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> tuple[Reason, str] | None:
-    """What the admission policies checked, once more: they may have been away when it was written, or be away now."""
-    spec = review.spec
-    if not d.s.guarded:
-        return (
-            Reason.GUARD_MISSING,
-            "The admission policies that prove who a reviewer is are missing or altered; install the chart again, then approve again.",
-        )
-    if hold.initiator and spec.reviewer == hold.initiator:
-        return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
-    if spec.expires_at is None:
-        return Reason.EXPIRED, "An approval needs expiresAt."
-    if spec.expires_at <= d.now:
-        return (
-            Reason.EXPIRED,
-            f"The approval ended at {spec.expires_at.isoformat()}, before it was heard.",
-        )
-    return _too_long(d, review)
-
-
-def _too_long(d: Draft, review: GateReview) -> tuple[Reason, str] | None:
-    """A waiver beyond the contract's `hold.maxWaiver`, counted from the review's own creation."""
-    created, ends = review.metadata.creation_timestamp, review.spec.expires_at
-    if d.s.pinned is None or created is None or ends is None:
-        return (
-            Reason.WAIVER_TOO_LONG,
-            "The contract's hold.maxWaiver cannot be read, so no waiver can be granted.",
-        )
-    longest = d.s.pinned.spec.hold.max_waiver
-    if ends - created <= longest:
-        return None
-    return (
-        Reason.WAIVER_TOO_LONG,
-        f"The contract allows waivers of {format_duration(longest)}; this one would end at {ends.isoformat()}. Approve again with a nearer end.",
-    )
+    if (stale := refusals.of_another_hold(spec, hold)) is not None:
+        return Reason.NOT_HELD, stale
+    if (refusal := refusals.of_account(d, spec.rollout, spec.reviewer)) is not None:
+        return refusal
+    return refusals.of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
 
 
 def _refusal_of_order(
     d: Draft, order: GateOrder, kinds: tuple[OrderKind, ...], revision: str | None
 ) -> tuple[Reason, str] | None:
     spec = order.spec
+    if spec.order is OrderKind.ESCALATE and spec.order not in kinds:
+        return Reason.NOT_HELD, f"Nothing is held, so there is nothing to escalate; it is {d.status.phase}."
     if spec.order not in kinds:
-        reason = Reason.NOTHING_TO_ABORT if spec.order is OrderKind.ABORT else Reason.NOTHING_TO_RETRY
-        return reason, f"{spec.order} means nothing while the rollout is {d.status.phase}."
+        return not_now(d, spec.order)
     if revision is not None and spec.revision != revision:
         return (
             Reason.WRONG_REVISION,
             f"The order is for revision {spec.revision}; the one at hand is {revision}.",
         )
-    return None
+    if (refusal := refusals.of_account(d, spec.rollout, spec.ordered_by)) is not None:
+        return refusal
+    return of_standing_order(d, order)
 
 
 def hear(
@@ -189,7 +162,8 @@ def hear(
         if obj.spec.rollout_uid != d.s.rollout.metadata.uid:
             refusal = (Reason.WRONG_ROLLOUT, "It names another Rollout of the same name.")
         elif not waiting.allowed:
-            verb = "approve" if waiting.review is not None else "operate"
+            overrides = waiting.order is not None and waiting.order.spec.order is OrderKind.OVERRIDE
+            verb = "approve" if waiting.review is not None else "override" if overrides else "operate"
             refusal = (
                 Reason.NOT_ALLOWED,
                 f"Its author lacks the verb {verb} on rollouts.gatewright.dev/{obj.spec.rollout}.",

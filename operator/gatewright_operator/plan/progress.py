@@ -1,25 +1,30 @@
 """Phases Progressing and Paused: the canary's weights and gates, one step after the other."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from gatewright_analysis.kinds.base import format_duration
-from gatewright_analysis.kinds.contract import OnBreach
 from gatewright_analysis.kinds.review import OrderKind
-from gatewright_analysis.kinds.rollout import AfterBack, Gate, Pause, Phase, WeightStatus
+from gatewright_analysis.kinds.rollout import AfterBack, Gate, Phase, Step
 from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.ledger import StandingPause
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.verdict import Decision, Verdict
-from gatewright_operator.plan.actions import CreateCanary, CreateRun, Entry, Plan, ScaleCanary, SetRoute
+from gatewright_analysis.verdict import Decision
+from gatewright_operator.plan.actions import CreateRun, Plan
 from gatewright_operator.plan.back import rolling_back
+from gatewright_operator.plan.breaches import breach_of, let_be, run_entry, seconds_let_be
 from gatewright_operator.plan.contest import contested
 from gatewright_operator.plan.draft import Draft, summary
 from gatewright_operator.plan.fingerprints import never_known, unpinned
 from gatewright_operator.plan.holding import hold, hold_without_verdict
+from gatewright_operator.plan.overriding import STANDING, obey, step_after, unpaused_by_kubectl
+from gatewright_operator.plan.pausing import enter_step, is_paused, say_paused, step_seconds_left, waived_at
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.promote import promote
 from gatewright_operator.plan.runspec import bound, gate_spec, run_name
 from gatewright_operator.plan.snapshot import Snapshot
-from gatewright_operator.workload import canary_size, canary_size_by_ratio
+from gatewright_operator.plan.standing import watched_run
+from gatewright_operator.plan.weight import is_written, set_weight
 
 
 def progressing(s: Snapshot) -> Plan:
@@ -31,10 +36,14 @@ def paused(s: Snapshot) -> Plan:
     d = Draft(s)
     if (interruption := interrupted(d)) is not None:
         return interruption
-    pause = d.spec.steps[d.status.current_step].pause if d.status.current_step < len(d.spec.steps) else None
+    if is_paused(d) is not None or d.status.current_step >= len(d.spec.steps):
+        return _step(d)
+    pause = d.spec.steps[d.status.current_step].pause
     if pause is None:
-        return _steps_changed(d)
-    left = _pause_left(d, pause)
+        # A Pause was ordered, and has ended.
+        d.set(phase=Phase.PROGRESSING, progress_at=d.now)
+        return _step(d)
+    left = step_seconds_left(d, pause)
     if left is None or left > 0:
         return d.done(left)
     d.set(phase=Phase.PROGRESSING)
@@ -69,16 +78,17 @@ def interrupted(d: Draft) -> Plan | None:
             f"{deployment.revision} supersedes {canary}; its approvals and evidence are void.",
             then=AfterBack.START,
         )
-    elif (breach := _breach(d)) is not None:
-        d.set(verdict=summary(breach))
-        d.record(_verdict_entry(d, breach, _breach_kind(d)), required=False)
-        d.go_back(Reason(breach.reason), breach.message, then=AfterBack.ROLLED_BACK, cause=breach.run_id)
-    elif (heard := hear_abort(d)) is not None:
-        return heard
     elif not deployment.paused and not deployment.in_flight:
-        return promote(
-            d, Reason.OVERRIDDEN, f"Somebody with the verb override un-paused {canary}; it is promoted."
-        )
+        # Its pods are being replaced already: a breach or an Abort now is one of a promoted version.
+        return unpaused_by_kubectl(d)
+    elif (run := _breached(d)) is not None and not _let_be(d, run):
+        verdict = breach_of(run)
+        assert verdict is not None
+        d.set(verdict=summary(verdict))
+        d.record(run_entry(d, run, verdict), required=False)
+        d.go_back(Reason(verdict.reason), verdict.message, then=AfterBack.ROLLED_BACK, cause=verdict.run_id)
+    elif (obeyed := _obey_order(d)) is not None:
+        return obeyed
     else:
         return _unsafe(d) or contested(d)
     return rolling_back(s, d)
@@ -124,13 +134,15 @@ def _at_a_gate(d: Draft) -> bool:
     return run_name(d) in d.s.runs
 
 
-def hear_abort(d: Draft) -> Plan | None:
-    """An Abort order in force: traffic goes back. Held rollouts listen to reviews as well and do not use this."""
+def _obey_order(d: Draft) -> Plan | None:
+    """An order in force. Held rollouts listen to reviews as well and do not use this."""
     if d.status.phase is Phase.HELD:
         return None
-    heard = hear(d, orders=(OrderKind.ABORT,), revision=d.canary.revision)
+    heard = hear(d, orders=(OrderKind.ABORT, *STANDING), revision=d.canary.revision)
     if heard is None or heard.order is None:
         return None
+    if heard.order.spec.order is not OrderKind.ABORT:
+        return obey(d, heard)
     d.record(heard.entry(d), required=False)
     message = f"{heard.person} aborted {d.canary.revision}: {heard.why}"
     heard.accept(d, Reason.ABORTED, message)
@@ -138,22 +150,25 @@ def hear_abort(d: Draft) -> Plan | None:
     return rolling_back(d.s, d)
 
 
-def _breach(d: Draft) -> Verdict | None:
-    """What sends traffic back, whatever else stands in the way: a breach during a HOLD, or the gate's own verdict."""
-    run = d.s.runs.get(run_name(d))
-    if run is None or not bound(d, run):
-        return None
-    verdict = run.status.breach or run.status.verdict
-    return verdict if verdict is not None and verdict.decision is Decision.ROLLBACK else None
+def _breached(d: Draft) -> GateRun | None:
+    """The run that sends traffic back, whatever else stands in the way: by a breach during a HOLD or a pause, or by the
+    gate's own verdict."""
+    here = d.s.runs.get(run_name(d))
+    waiting = d.status.phase is Phase.PAUSED or is_paused(d) is not None
+    found = (
+        here if here is not None and bound(d, here) else None,
+        watched_run(d.s, d.status) if waiting else None,
+    )
+    return next((run for run in found if run is not None and breach_of(run) is not None), None)
 
 
-def _breach_kind(d: Draft) -> str:
-    """Its kind in the ledger: a verdict that came after the run's HOLD is a Breach."""
-    return "Verdict" if d.s.runs[run_name(d)].status.breach is None else "Breach"
-
-
-def _verdict_entry(d: Draft, verdict: Verdict, kind: str = "Verdict") -> Entry:
-    return d.entry(kind, cause=verdict.run_id, body={"verdict": verdict.wire()})
+def _let_be(d: Draft, run: GateRun) -> bool:
+    verdict = breach_of(run)
+    assert verdict is not None
+    if not let_be(d, run.metadata.name, verdict.reason, verdict.message, run_entry(d, run, verdict)):
+        return False
+    d.set(verdict=summary(verdict))
+    return True
 
 
 def _steps_changed(d: Draft) -> Plan:
@@ -168,136 +183,49 @@ def _step(d: Draft) -> Plan:
     if d.status.current_step >= len(d.spec.steps):
         return _steps_changed(d)
     step = d.spec.steps[d.status.current_step]
+    if (pause := is_paused(d)) is not None:
+        return _stand(d, pause, step)
     if step.set_weight is not None:
-        return set_weight(d, step.set_weight)
+        return set_weight(d, step.set_weight) or next_step(d)
     if step.gate is not None:
         return _gate(d, step.gate)
     assert step.pause is not None
-    return _enter_pause(d, step.pause)
+    return enter_step(d, step.pause)
+
+
+def _stand(d: Draft, pause: StandingPause, step: Step) -> Plan:
+    """Paused by order. A weight that was sent out already is followed by its gate, so that what has traffic is judged;
+    its verdict is taken up after the Resume."""
+    say_paused(d, pause)
+    if step.set_weight is not None and is_written(d, step.set_weight):
+        return set_weight(d, step.set_weight) or next_step(d)
+    if step.gate is not None and d.status.weight.desired > 0 and run_name(d) not in d.s.runs:
+        begun = _gate(d, step.gate)
+        if begun.status is None or d.status.phase is not Phase.PAUSED:
+            return begun
+        say_paused(d, pause)
+        return replace(begun, status=d.status)
+    return d.done(seconds_let_be(d))
 
 
 def next_step(d: Draft, since: datetime | None = None) -> Plan:
     """The step after this one; after the last, promotion. `since`: when the verdict that leads here was given (default now)."""
-    index = d.status.current_step + 1
+    index = step_after(d)
+    pause = is_paused(d)
     if index >= len(d.spec.steps):
+        if pause is not None:
+            # Approved, and not yet to be promoted: after the Resume the waiver is asked for again.
+            say_paused(d, pause)
+            return d.done()
         return promote(
             d, Reason.PROMOTED, f"All gates are passed or waived; {d.canary.revision} is promoted."
         )
+    resumed = d.s.memory.orders.resumed_at
+    if since is not None and resumed is not None:
+        # No step was late while it was kept waiting.
+        since = max(since, resumed)
     d.set(current_step=index, step_started_at=since or d.now, progress_at=since or d.now, run="")
     return _step(d)
-
-
-def _enter_pause(d: Draft, pause: Pause) -> Plan:
-    d.set(phase=Phase.PAUSED)
-    until = "until a Resume" if pause.duration is None else f"for {format_duration(pause.duration)}"
-    d.say(
-        Reason.PAUSED,
-        f"{d.step_name().capitalize()}: pausing at weight {d.status.weight.actual} {until}.",
-    )
-    return d.done(_pause_left(d, pause))
-
-
-def _pause_left(d: Draft, pause: Pause) -> float | None:
-    """Seconds; None: until somebody orders Resume."""
-    if pause.duration is None:
-        return None
-    since = d.status.step_started_at or d.now
-    return max(0.0, (since + pause.duration - d.now).total_seconds())
-
-
-def set_weight(d: Draft, weight: int) -> Plan:
-    """Grow the canary, wait until it is ready, write the weight, wait until it is accepted; then the gate begins."""
-    s = d.s
-    assert s.deployment is not None
-    gateway = d.spec.traffic.gateway_api is not None
-    size = _pods_for(d, weight)
-    if gateway and (s.route is None or not s.route.selected_rules):
-        return hold_without_verdict(
-            d,
-            Reason.ROUTE_UNSUITABLE,
-            "The HTTPRoute is gone, or none of its rules has both backends any more; put it back, then retry.",
-        )
-    if s.canary is None:
-        if s.canary_manifest is not None:
-            d.do(CreateCanary(s.canary_manifest))
-        return d.wait("Creating the canary.", seconds=2.0, since=d.status.progress_at)
-    if (stopped := _canary_in_trouble(d)) is not None:
-        return stopped
-    weight_set = d.entry("WeightSet", body={"weight": weight, "replicas": size})
-    mark = d.mark(f"WEIGHT-{weight}")
-    if not gateway:
-        d.record(weight_set)
-        d.decide(mark)
-    if s.canary.replicas < size and s.canary.observed_generation >= s.canary.generation:
-        d.do(ScaleCanary(size))
-    if s.canary.replicas < size or s.pods.ready < size or s.pods.total > s.canary.replicas:
-        return d.wait(
-            f"{d.step_name().capitalize()}: waiting for {size} ready canary pods before weight {weight}.",
-            seconds=5.0,
-            since=d.status.progress_at,
-        )
-    if gateway:
-        assert s.route is not None
-        d.record(weight_set)
-        d.decide(mark)
-        if (
-            s.route.weights_for(weight) != (s.route.stable_weight, s.route.canary_weight)
-            or s.route.decision != mark
-        ):
-            d.do(SetRoute(*s.route.weights_for(weight), mark))
-            return d.wait(f"Setting weight {weight}.", seconds=1.0, since=d.now)
-        if not s.route.accepted:
-            return d.wait(
-                f"Weight {weight} is written; {s.route.refusal}.", seconds=5.0, since=s.route.written_at
-            )
-        actual = s.route.canary_percent
-    else:
-        actual = round(100 * size / (s.deployment.replicas + size))
-    d.set(weight=WeightStatus(desired=weight, actual=actual, since=d.now))
-    return next_step(d)
-
-
-def _pods_for(d: Draft, weight: int) -> int:
-    """How many canary pods a weight needs; none at weight 0."""
-    assert d.s.deployment is not None
-    size = canary_size if d.spec.traffic.gateway_api is not None else canary_size_by_ratio
-    return size(weight, max(1, d.s.deployment.replicas))
-
-
-def _canary_in_trouble(d: Draft) -> Plan | None:
-    """A canary that can't come up: containers that fail again and again are a breach where a `pods` check says so."""
-    s = d.s
-    late = d.status.progress_at is not None and d.now - d.status.progress_at > d.spec.progress_deadline
-    if s.pods.failing and (late or _pods_check_rolls_back(d)):
-        d.go_back(
-            Reason.POD_FAILURE,
-            f"Canary containers fail again and again before any traffic: {', '.join(s.pods.failing[:3])}.",
-            then=AfterBack.ROLLED_BACK,
-        )
-        return rolling_back(s, d)
-    if late:
-        # An unready pod uses up a PodDisruptionBudget; those that have traffic stay.
-        in_force = max(d.status.weight.desired, s.route.canary_percent if s.route is not None else 0)
-        keep = _pods_for(d, in_force)
-        if s.canary is not None and s.canary.replicas > keep:
-            d.do(ScaleCanary(keep))
-        refusal = s.route.refusal if s.route is not None else ""
-        why = s.pods.trouble or refusal or "its pods are not ready"
-        return hold_without_verdict(
-            d,
-            Reason.PROGRESS_DEADLINE,
-            f"The canary made no progress for {format_duration(d.spec.progress_deadline)}: {why}. It is scaled to {keep}; retry when that is mended.",
-        )
-    return None
-
-
-def _pods_check_rolls_back(d: Draft) -> bool:
-    contract = d.s.pinned
-    return contract is not None and any(
-        e.pods is not None and contract.spec.on_breach(c) is OnBreach.ROLLBACK
-        for c in contract.spec.checks
-        for e in c.evidence
-    )
 
 
 def _gate(d: Draft, gate: Gate) -> Plan:
@@ -325,7 +253,7 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     if verdict is None:
         return d.done(_gate_patience(run))
     d.set(verdict=summary(verdict))
-    entry = _verdict_entry(d, verdict)
+    entry = run_entry(d, run, verdict)
     match verdict.decision:
         case Decision.PROMOTE if d.s.fingerprints.drifted:
             d.record(entry)
@@ -339,9 +267,13 @@ def _gate(d: Draft, gate: Gate) -> Plan:
                 d.say(Reason.STEP_PROMOTED, passed)
             d.record_with_next(entry)
             return next_step(d, since=verdict.finished_at)
+        case Decision.HOLD if waived_at(d, run):
+            return next_step(d)
         case Decision.HOLD:
             d.record(entry)
             return hold(d, run, verdict)
+        case Decision.ROLLBACK if (seconds := seconds_let_be(d)) is not None:
+            return d.done(seconds)
         case Decision.ROLLBACK:
             d.record(entry, required=False)
             d.go_back(Reason(verdict.reason), verdict.message, then=AfterBack.ROLLED_BACK, cause=name)

@@ -3,18 +3,21 @@
 from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import AfterBack, Phase, WeightStatus
-from gatewright_analysis.names import IN_FLIGHT, PINNED
+from gatewright_analysis.names import IN_FLIGHT, PINNED, RESUMED_BY
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetSelector
 from gatewright_operator.plan.adopt import as_stable, serving
 from gatewright_operator.plan.back import canary_gone, rolling_back, route_to_rest, unobeyed_seconds
 from gatewright_operator.plan.bake import begin_bake
-from gatewright_operator.plan.draft import PROPAGATION, PROPAGATION_TO_THE_SECOND, Draft
+from gatewright_operator.plan.breaches import breach_of, keep, let_be, run_entry, seconds_let_be
+from gatewright_operator.plan.draft import PROPAGATION, PROPAGATION_TO_THE_SECOND, Draft, summary
 from gatewright_operator.plan.holding import hold_without_verdict
 from gatewright_operator.plan.marks import unmark_if_deleting
+from gatewright_operator.plan.pausing import is_paused, order_pause, order_resume, say_paused
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.standing import watched_run
 from gatewright_operator.traffic.services import pinned_selector
 
 STALLED_SECONDS = 10.0
@@ -46,6 +49,8 @@ def promoting(s: Snapshot) -> Plan:
                 Reason.LEDGER_BROKEN,
                 f"Status says that {d.canary.revision} is promoted, and the ledger does not. Retry to judge it again, or abort.",
             )
+        if deployment.paused and (stopped := _before_it_begins(d)) is not None:
+            return stopped
         d.decide(d.mark("PROMOTE"))
         _unpause(d)
         # Nothing to report: only the Deployment's generation is another.
@@ -61,9 +66,46 @@ def promoting(s: Snapshot) -> Plan:
     return _clear_up(d)
 
 
+def _before_it_begins(d: Draft) -> Plan | None:
+    """Nothing is un-paused yet, so a Pause still stops it; and while that stands, a breach or an Abort turns it back."""
+    orders = (OrderKind.ABORT, OrderKind.PAUSE, OrderKind.RESUME, OrderKind.OVERRIDE)
+    heard = hear(d, orders=orders, revision=d.canary.revision)
+    if heard is not None and heard.order is not None:
+        match heard.order.spec.order:
+            case OrderKind.PAUSE:
+                return order_pause(d, heard)
+            case OrderKind.RESUME:
+                return order_resume(d, heard)
+            case OrderKind.OVERRIDE:
+                return keep(d, heard)
+            case _:
+                d.record(heard.entry(d), required=False)
+                message = f"{heard.person} aborted {d.canary.revision}: {heard.why}"
+                heard.accept(d, Reason.ABORTED, message)
+                return _take_back(
+                    d, Reason.ABORTED, message, AfterBack.ROLLED_BACK, heard.order.metadata.name
+                )
+    pause = is_paused(d)
+    if pause is None:
+        return None
+    run = watched_run(d.s, d.status)
+    verdict = breach_of(run) if run is not None else None
+    if run is not None and verdict is not None:
+        entry = run_entry(d, run, verdict)
+        if not let_be(d, verdict.run_id, verdict.reason, verdict.message, entry):
+            d.set(verdict=summary(verdict))
+            d.record(entry, required=False)
+            return _take_back(
+                d, Reason(verdict.reason), verdict.message, AfterBack.ROLLED_BACK, verdict.run_id
+            )
+    _pin_again(d)
+    say_paused(d, pause)
+    return d.done(seconds_let_be(d))
+
+
 def _another_template(d: Draft) -> Plan:
     """The Deployment carries a template that nobody judged: it is never un-paused. What serves says how far we had come."""
-    s, deployment, originals = d.s, d.s.deployment, d.status.originals
+    s, deployment = d.s, d.s.deployment
     assert deployment is not None
     found = serving(s.replica_sets or (), deployment)
     if found is not None and found.revision == d.canary.revision:
@@ -74,18 +116,30 @@ def _another_template(d: Draft) -> Plan:
             Reason.HALF_ROLLED,
             f"{deployment.revision} came in the middle of the rolling update of {d.canary.revision}.",
         )
-    if d.spec.traffic.gateway_api is not None and originals is not None:
-        # The pin may be off already, and the canary's pods must not stand behind the stable Service.
-        pinned = pinned_selector(originals.stable_selector, d.stable.pod_template_hash)
-        if s.stable_service is not None and s.stable_service.selector != pinned:
-            d.do(SetSelector("stable", pinned, d.mark("BACK")))
-    d.set(previous=None)
-    d.go_back(
+    return _take_back(
+        d,
         Reason.SUPERSEDED,
         f"{deployment.revision} came before {d.canary.revision} was rolled out, and supersedes it.",
-        then=AfterBack.START,
+        AfterBack.START,
     )
-    return rolling_back(s, d)
+
+
+def _take_back(d: Draft, reason: Reason, message: str, then: AfterBack, cause: str = "") -> Plan:
+    """Decided, and not yet un-paused: the way back is that of a version that was never promoted."""
+    _pin_again(d)
+    d.set(previous=None)
+    d.go_back(reason, message, then=then, cause=cause)
+    return rolling_back(d.s, d)
+
+
+def _pin_again(d: Draft) -> None:
+    """The pin may be off already, and the canary's pods must not stand behind the stable Service."""
+    service, originals = d.s.stable_service, d.status.originals
+    if d.spec.traffic.gateway_api is None or originals is None or service is None:
+        return
+    pinned = pinned_selector(originals.stable_selector, d.stable.pod_template_hash)
+    if service.selector != pinned:
+        d.do(SetSelector("stable", pinned, d.mark("BACK")))
 
 
 def _unpause(d: Draft) -> None:
@@ -111,11 +165,9 @@ def _rolling(d: Draft) -> Plan:
     assert deployment is not None
     late = d.status.progress_at is not None and d.now - d.status.progress_at > d.spec.progress_deadline
     if s.promoted.failing:
-        return begin_restore(
-            d,
-            Reason.POD_FAILURE,
-            f"Promoted containers fail again and again: {', '.join(s.promoted.failing[:3])}.",
-        )
+        message = f"Promoted containers fail again and again: {', '.join(s.promoted.failing[:3])}."
+        if not let_be(d, "promoted-pods", Reason.POD_FAILURE, message):
+            return begin_restore(d, Reason.POD_FAILURE, message)
     if deployment.replica_failure or s.promoted.trouble:
         _make_room(d)
         why = deployment.replica_failure or s.promoted.trouble
@@ -164,7 +216,8 @@ def _clear_up(d: Draft) -> Plan:
         d.do(SetSelector("canary", originals.canary_selector, None))
     # Who overrides may have taken off the pin alone.
     _unpin(d)
-    d.do(PatchDeployment(annotations={IN_FLIGHT: None}))
+    stamp = {RESUMED_BY: None} if s.deployment.resumed_by else {}
+    d.do(PatchDeployment(annotations={IN_FLIGHT: None, **stamp}))
     unmark_if_deleting(d)
     d.do(SetFinalizer(False))
     d.set(

@@ -9,6 +9,7 @@ from gatewright_operator.plan.adopt import UNWATCHED_PROBLEM_SECONDS, refuse
 from gatewright_operator.plan.budget import resolve, still_held, used_up
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.overriding import unpaused_at_rest
 from gatewright_operator.plan.people import answer_late_ones, hear
 from gatewright_operator.plan.recover import begun_unnoticed, recover
 from gatewright_operator.plan.restore import begin_restore
@@ -47,6 +48,8 @@ def rolled_back(s: Snapshot) -> Plan:
         return _new_template(d)
     if half_rolled(d):
         return _new_template(d)
+    if (overridden := unpaused_at_rest(d)) is not None:
+        return overridden
     if hold_template(d):
         return d.again()
     heard = hear(d, orders=(OrderKind.RETRY,), revision=rejected.revision)
@@ -126,6 +129,8 @@ def _at_rest(d: Draft) -> Plan:
 
 
 def _new_template(d: Draft) -> Plan:
+    if (overridden := unpaused_at_rest(d)) is not None:
+        return overridden
     if half_rolled(d):
         assert d.s.deployment is not None
         return begin_restore(

@@ -80,6 +80,15 @@ class RestoreTemplate:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceState:
+    """Whether a MetricSource answers, as its own condition Ready says, since when, and in which word."""
+
+    down: bool
+    since: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Authorised:
     """A review or order nobody has answered yet, with what the API server said about its author's right."""
 
@@ -123,6 +132,8 @@ class Snapshot:
     runs: Mapping[str, GateRun] = field(default_factory=dict)
     old_runs: tuple[tuple[str, str], ...] = ()
     """GateRuns beyond those that are kept, as (name, uid)."""
+    sources: Mapping[str, SourceState] = field(default_factory=dict)
+    """MetricSources that were asked at least once, by name; looked up only while the Rollout is held."""
     waiting: tuple[Authorised, ...] = ()
     """Reviews and orders without an outcome, oldest first."""
     memory: LedgerMemory = field(default_factory=LedgerMemory)
@@ -130,6 +141,10 @@ class Snapshot:
     ledger_broken: str = ""
     """Why the chain does not verify; empty when it does."""
     guarded: bool = True
+    waivers_unavailable: str = ""
+    """What is wrong with the policies that prove who decides; empty when they stand as the chart ships them."""
+    proven_since: datetime | None = None
+    """When those policies were last written: what was written before, nothing has proven."""
     restore: RestoreTemplate | None = None
     """The recorded template of the version to go back to, while restoring."""
     namespace_terminating: bool = False

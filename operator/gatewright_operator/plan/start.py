@@ -3,7 +3,7 @@
 from typing import Literal
 
 from gatewright_analysis.kinds.rollout import CanaryStatus, Originals, Phase, StableStatus, WeightStatus
-from gatewright_analysis.names import PINNED, REVISION_LABEL
+from gatewright_analysis.names import PINNED, RESUMED_BY, REVISION_LABEL
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import (
     CreateCanary,
@@ -42,7 +42,7 @@ def start(d: Draft) -> Plan:
         # Its controller is about to write; a compare-and-swap now would only meet that.
         return d.wait("Waiting until the new template is observed.", seconds=2.0, since=d.now)
     assert contract is not None
-    stable = _stable_now(d)
+    stable = stable_now(d)
     serving = next((r for r in s.replica_sets if r.pod_template_hash == stable.pod_template_hash), None)
     if serving is None or (serving.total == 0 and deployment.total > 0):
         return refuse(
@@ -62,7 +62,7 @@ def start(d: Draft) -> Plan:
         canary_gone(d)
         return d.wait("Waiting until the canary of the version before is gone.", seconds=2.0, since=d.now)
     attempt = begun.attempt if begun else s.memory.attempts.get(deployment.revision, 0) + 1
-    originals = begun.originals if begun else _originals(d)
+    originals = begun.originals if begun else originals_now(d)
     canary = (
         begun.canary
         if begun
@@ -92,11 +92,14 @@ def start(d: Draft) -> Plan:
     )
     # First, because it is refused where this picture of the Rollout is old: then nothing of it comes into the ledger.
     d.do(SetFinalizer(True))
-    _record(d, contract, stable, canary, originals)
+    record_start(d, contract, stable, canary, originals)
     gateway = d.spec.traffic.gateway_api
     mark = d.mark("START")
     # Only what does not stand already is written: a beginning that was cut short is gone on with, not done twice.
-    d.decide(mark, annotations={PINNED: gateway.stable_service} if gateway and not deployment.pinned else {})
+    marks: dict[str, str | None] = {RESUMED_BY: None} if deployment.resumed_by else {}
+    if gateway and not deployment.pinned:
+        marks[PINNED] = gateway.stable_service
+    d.decide(mark, annotations=marks)
     idle_sets = tuple(
         (r.name, r.resource_version)
         for r in s.replica_sets
@@ -130,13 +133,13 @@ def start(d: Draft) -> Plan:
     return d.again()
 
 
-def _stable_now(d: Draft) -> StableStatus:
+def stable_now(d: Draft) -> StableStatus:
     """Stable with its size at this moment: what the way back must at least restore."""
     assert d.s.deployment is not None
     return d.stable.model_copy(update={"replicas": d.s.deployment.replicas})
 
 
-def _originals(d: Draft) -> Originals:
+def originals_now(d: Draft) -> Originals:
     s = d.s
     if s.route is None or s.stable_service is None or s.canary_service is None:
         return Originals()
@@ -148,7 +151,7 @@ def _originals(d: Draft) -> Originals:
     )
 
 
-def _record(
+def record_start(
     d: Draft, contract: PinnedContract, stable: StableStatus, canary: CanaryStatus, originals: Originals
 ) -> None:
     entries = []
