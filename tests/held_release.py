@@ -132,7 +132,7 @@ def held_release(
         {
             "phase": "Decided",
             "message": outcome.message,
-            "evidence": {"configMap": f"{run_name}-evidence", "digest": digest},
+            "evidence": {"configMap": f"{run_name}-{digest[7:17]}", "digest": digest},
             "verdict": {
                 "decision": "HOLD", "runId": run_name, "stage": "Canary", "step": "1", "attempt": 1, "startedAt": stamp(began),
                 "finishedAt": stamp(held_at), "change": change, "blocking": list(outcome.blocking), "evidenceDigest": digest,
@@ -169,7 +169,7 @@ def held_release(
             "kind": "ConfigMap",
             "immutable": True,
             "metadata": {
-                "name": f"{run_name}-evidence",
+                "name": f"{run_name}-{digest[7:17]}",
                 "namespace": namespace,
                 "labels": {EVIDENCE_LABEL: "true", ROLLOUT_LABEL: name},
                 "annotations": {DIGEST_ANNOTATION: digest},

@@ -19,6 +19,7 @@ from gatewright_cli.errors import GateError, UsageError
 from gatewright_cli.server import access, chart, evidence, views
 from gatewright_cli.server.cluster import Right, Viewer
 from gatewright_cli.server.door import HEADERS
+from gatewright_cli.server.explained import may_words
 from gatewright_cli.server.rights import KEPT_SECONDS, Kept, reading
 from gatewright_cli.server.run import address
 from gatewright_cli.server.sessions import LIFE_SECONDS, MOST, Seal, Sessions
@@ -230,15 +231,16 @@ class TestEvidence:
         made.evidence["binaryData"] = other.evidence["binaryData"]
         shown = (await get(world(made), "/holds/shop/checkout")).text
         assert "<svg" not in shown
-        assert "Digest mismatch: ConfigMap checkout-3f2a9c1d0e-1-1-evidence says sha256:" in shown
+        assert f"Digest mismatch: ConfigMap {made.evidence['metadata']['name']} says sha256:" in shown
 
     async def test_a_hold_without_a_run_or_evidence_says_so(self) -> None:
         made = held_release("shop")
         shown = (await get(World(objects=[made.rollout]), "/holds/shop/checkout")).text
         assert "No single check: there is no gate run to read." in shown
-        assert "No gate has judged here, so there is no evidence to draw." in shown
+        name = made.evidence["metadata"]["name"]
+        assert f"The evidence can&#39;t be read: there is no ConfigMap {name}." in shown
         without = (await get(World(objects=[made.rollout, made.run]), "/holds/shop/checkout")).text
-        assert "The evidence is gone: there is no ConfigMap checkout-3f2a9c1d0e-1-1-evidence." in without
+        assert f"The evidence can&#39;t be read: there is no ConfigMap {name}." in without
 
 
 class TestChart:
@@ -310,22 +312,21 @@ class TestWords:
         ("may", "viewer", "contract", "words"),
         [
             (True, "oncall", None, "yes"),
-            (False, "oncall", None, "no, the verb approve is missing"),
-            (True, "dev-1", None, "no, you started this change"),
-            (True, "reviewer-b", None, "you have; somebody else has to as well"),
+            (False, "oncall", None, "no: the verb approve is missing"),
+            (True, "dev-1", None, "no: you started it"),
+            (True, "reviewer-b", None, "no: you have approved"),
             (True, "system:serviceaccount:a:b", None, "only if the contract lists this service account"),
-            (True, "system:serviceaccount:a:b", {"spec": {}}, "no, the contract does not list this service account"),
+            (True, "system:serviceaccount:a:b", {"spec": {}}, "no: the contract does not list this service account"),
             (True, "system:serviceaccount:a:b", {"spec": {"hold": {"serviceAccounts": ["system:serviceaccount:a:b"]}}}, "yes"),
         ],
     )  # fmt: skip
     def test_whether_one_may_approve(self, may: bool, viewer: str, contract: Any, words: str) -> None:
-        hold = held_release("shop").rollout["status"]["hold"]
-        assert views.may_words(may, viewer, hold, contract) == words
+        assert may_words(held_release("shop").rollout, may, viewer, contract) == words
 
     async def test_the_writer_of_the_contract_who_started_the_change_is_disclosed(self) -> None:
         made = held_release("shop", contractWrittenBy="dev-1", initiator="dev-1")
         shown = (await get(world(made), "/holds/shop/checkout")).text
-        assert "checkout@1, last written by dev-1, who started this change as well" in shown
+        assert "dev-1, proven; the same person wrote the contract last" in shown
 
     def test_the_link_is_the_one_that_notifications_give(self) -> None:
         assert views.href("shop", "checkout") == "/holds/shop/checkout"
