@@ -21,7 +21,11 @@ Object = dict[str, Any]
 
 CANARY, STABLE = "3f2a9c1d0e", "91bd22ac07"
 CONTRACT: Object = {
-    "hold": {"maxWaiver": "48h", "minApprovals": 2},
+    "hold": {
+        "maxWaiver": "48h",
+        "minApprovals": 2,
+        "serviceAccounts": ["system:serviceaccount:shop:oncall"],
+    },
     "checks": [
         {
             "id": "http-success",
