@@ -39,15 +39,12 @@ Showing = Callable[[Request, Viewer, str | None], Awaitable[Response]]
 class Site:
     """One page server: what it reads from, and who is signed in."""
 
-    def __init__(
-        self, cluster: Cluster, namespaces: tuple[str, ...] = (), clock: Callable[[], datetime] | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, namespaces: tuple[str, ...] = ()) -> None:
         self._cluster = cluster
         self._rights = Rights(cluster)
         self._reading = Reading(cluster, self._rights, namespaces)
         self._sessions = Sessions()
         self._seal = Seal()
-        self._now = clock or (lambda: datetime.now(UTC))
 
     def app(self) -> Starlette:
         routes = [
@@ -101,7 +98,7 @@ class Site:
         return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
 
     async def _queue(self, _: Request, viewer: Viewer, leave: str | None) -> Response:
-        found, now = await self._reading.queue(viewer), self._now()
+        found, now = await self._reading.queue(viewer), datetime.now(UTC)
         rows = [views.row(rollout, may, viewer.user, now) for rollout, may in found]
         return page("queue.html", viewer=viewer.user, leave=leave, rows=rows, count=views.oldest(found, now))
 
@@ -113,7 +110,7 @@ class Site:
             found = await self._reading.hold(viewer, namespace, name)
         except Absent:
             return page("unknown.html", 404, viewer=viewer.user, leave=leave)
-        now = self._now()
+        now = datetime.now(UTC)
         if isinstance(found, Held):
             return page(
                 "hold.html", viewer=viewer.user, leave=leave, **views.hold_page(found, viewer.user, now)
