@@ -21,8 +21,9 @@ from gatewright_cli.server.cluster import Right, Viewer
 from gatewright_cli.server.door import HEADERS
 from gatewright_cli.server.explained import may_words
 from gatewright_cli.server.rights import KEPT_SECONDS, Kept, reading
-from gatewright_cli.server.run import address
+from gatewright_cli.server.run import Options, address, run
 from gatewright_cli.server.sessions import LIFE_SECONDS, MOST, Seal, Sessions
+from tests.browser import chromium_program
 from tests.held_release import CONTRACT, HeldRelease, held_release
 from tests.unit.page_world import World
 
@@ -366,6 +367,28 @@ class TestStart:
         )
         with pytest.raises(GateError, match=sentence):
             access.of_kubeconfig(str(file))
+
+    def options(self, cert: str | None, key: str | None) -> Options:
+        return Options("no-such-file", "127.0.0.1:0", cert, key, ())
+
+    def test_a_certificate_that_cannot_serve_is_refused_before_anything_listens(self, tmp_path: Path) -> None:
+        (tmp_path / "junk").write_text("junk")
+        junk, missing = str(tmp_path / "junk"), str(tmp_path / "missing")
+        with pytest.raises(UsageError, match="go together"):
+            run(self.options(junk, None))
+        with pytest.raises(GateError, match=r"There is no file .*missing"):
+            run(self.options(junk, missing))
+        with pytest.raises(GateError, match="are no certificate with its key"):
+            run(self.options(junk, junk))
+        with pytest.raises(GateError, match="The kubeconfig no-such-file can't be read"):
+            run(self.options(None, None))
+
+    def test_without_a_browser_its_tests_fail_and_say_how_to_get_one(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        with pytest.raises(AssertionError, match="apt-get install chromium"):
+            chromium_program()
 
     def test_outside_a_pod_a_kubeconfig_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

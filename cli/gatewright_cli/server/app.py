@@ -19,7 +19,7 @@ from gatewright_cli.server.door import Door
 from gatewright_cli.server.pages import page, style
 from gatewright_cli.server.reading import Held, Reading
 from gatewright_cli.server.rights import Rights
-from gatewright_cli.server.sessions import LIFE_SECONDS, MAX_TOKEN, Seal, Sessions
+from gatewright_cli.server.sessions import MAX_TOKEN, Seal, Sessions
 
 SESSION_COOKIE: Final = "__Host-gatewright"
 FORM_COOKIE: Final = "__Host-gatewright-form"
@@ -130,7 +130,7 @@ class Site:
         if not token or len(token) > MAX_TOKEN or await self._rights.who(token) is None:
             return self._form(target, 401, _NOT_ACCEPTED)
         answer = RedirectResponse(target, 303)
-        _set(answer, SESSION_COOKIE, self._sessions.start(token), LIFE_SECONDS)
+        _set(answer, SESSION_COOKIE, self._sessions.start(token))
         answer.delete_cookie(FORM_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
         return answer
 
@@ -156,7 +156,7 @@ class Site:
         answer = page(
             "sign_in.html", status, seal=self._seal.of(nonce), target=_next(target), problem=problem
         )
-        _set(answer, FORM_COOKIE, nonce, 3600)
+        _set(answer, FORM_COOKIE, nonce)
         return answer
 
     async def _style(self, _: Request) -> Response:
@@ -207,5 +207,6 @@ async def _fields(request: Request) -> dict[str, str]:
     return {key: values[0] for key, values in found.items()}
 
 
-def _set(answer: Response, name: str, value: str, seconds: int) -> None:
-    answer.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="strict")
+def _set(answer: Response, name: str, value: str) -> None:
+    """Until the browser is closed."""
+    answer.set_cookie(name, value, path="/", secure=True, httponly=True, samesite="strict")
