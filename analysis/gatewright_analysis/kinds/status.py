@@ -61,6 +61,8 @@ class CanaryStatus(Model):
     """Who the API server saw write the template; empty when unproven."""
     contract_digest: Digest | None = None
     """Version of the contract that this attempt is judged by."""
+    contract_written_by: Annotated[str, Field(max_length=253)] = ""
+    """Who the API server saw write that contract last, as this attempt began; empty when unproven."""
     images: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
     """Images of its containers."""
 
@@ -329,4 +331,4 @@ class RolloutStatus(Model):
     observed_generation: int = 0
     """The Rollout's generation that this status speaks about."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, WaiversUnavailable, Feasible."""
+    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, WaiversUnavailable, Feasible; after an Override also Overridden."""
