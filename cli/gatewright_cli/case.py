@@ -203,7 +203,9 @@ def approving(case: Case) -> str:
     start = (
         f"{missing} more people have to approve; on the last one's word" if missing > 1 else "On your word"
     )
-    longest = case.hold_policy.get("maxWaiver")
+    # By status, as the policies go by it: the contract may be another by now than the one that judged.
+    decisions = case.view.status.get("decisions") or {}
+    longest = decisions.get("maxWaiver") or case.hold_policy.get("maxWaiver")
     bound = f", {clean(longest)} at most" if longest else ""
     return (
         f"{breach}{start} {on_approval(case)}. The waiver is for these checks, this evidence, revision and world, at "

@@ -112,6 +112,7 @@ class Release:
             },
             canary={"revision": CANARY, "images": ["shop/checkout:v2"]},
             weight={"desired": 50, "actual": 50},
+            decisions={"contract": "checkout@1", "maxWaiver": "72h", "serviceAccounts": []},
             hold={
                 "run": "run-1",
                 "evidenceDigest": DIGEST,

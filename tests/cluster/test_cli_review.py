@@ -18,7 +18,7 @@ from devcluster import Instance
 from devcluster.install import Operator
 from tests.cluster.releases import DOUBTFUL, Person, Release
 from tests.cluster.shop import Shop, allowed, deployment, rollout
-from tests.cluster.support import kubectl_program
+from tests.cluster.support import eventually, kubectl_program
 from tests.cluster.test_cli import CANARY, DIGEST, PLUGIN, answer, run_plugin
 from tests.cluster.test_cli import Release as Reported
 
@@ -123,6 +123,11 @@ class Terminal:
             self.seen += read.decode(errors="replace")
         return self.seen
 
+    def ended(self) -> None:
+        """Fails with what was said, if the plugin has ended."""
+        if self.process.poll() is not None:
+            self.read_until("a word that never comes")
+
     def type(self, line: str) -> tuple[int, str, str]:
         """Exit code, standard output, and what was shown after the line."""
         os.write(self._master, f"{line}\n".encode())
@@ -148,13 +153,12 @@ def at_a_terminal(release: Reported, who: Path, *args: str) -> Iterator[Terminal
         text=True,
     )
     os.close(slave)
-    try:
-        yield Terminal(process, master)
-    finally:
-        if process.poll() is None:
+    with process:
+        try:
+            yield Terminal(process, master)
+        finally:
             process.kill()
-            process.communicate()
-        os.close(master)
+            os.close(master)
 
 
 APPROVE = ("approve", "checkout", "--expires", "1h", "--reason", "looked at the error log")
@@ -200,6 +204,9 @@ def test_a_yes_at_the_terminal_writes_what_was_shown_and_the_first_of_two_approv
         terminal.read_until("2 more people have to approve")
         terminal.read_until("Approve? [y/N] ")
         os.write(terminal._master, b"y\n")
+        eventually(
+            lambda: reported.list("gatereviews.gatewright.dev") or terminal.ended(), 60, "it is written"
+        )
         spec = answer(reported, "gatereviews.gatewright.dev", "Accepted", "reviewer-a approved step 2.")
         status = reported.get("rollouts.gatewright.dev")["status"]
         status["hold"]["approvals"] = [

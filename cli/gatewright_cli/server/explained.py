@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from gatewright_cli.case import Case, approving, as_json, evidence_name, facts
+from gatewright_cli.case import Case, approving, as_json, evidence_name
+from gatewright_cli.facts import facts
 from gatewright_cli.checks import bounds, samples
 from gatewright_cli.holds import held_of, may_i
 from gatewright_cli.kube import Object
