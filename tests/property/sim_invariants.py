@@ -369,7 +369,7 @@ class Invariants:
             **{v["decision"]: True for v in self._verdicts(revision)},
             **{o["spec"].get("decision") or o["spec"]["order"]: True for o in self._decisions(revision)},
         }
-        wanted = {"Rejected": "Reject", "Aborted": "Abort"}.get(reason, "ROLLBACK")
+        wanted = {"Rejected": "Reject", "Aborted": "Abort", "Retried": "Retry"}.get(reason, "ROLLBACK")
         assert wanted in decisions, f"{entry.key.kind} of {revision} for {reason}, and there is no {wanted}"
 
     def _world_turned(self, reason: str, revision: str) -> None:
