@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from gatewright_cli.case import Case, approving, as_json, evidence_name
-from gatewright_cli.facts import facts
 from gatewright_cli.checks import bounds, samples
+from gatewright_cli.facts import facts
 from gatewright_cli.holds import held_of, may_i
 from gatewright_cli.kube import Object
 from gatewright_cli.output import share
