@@ -18,6 +18,7 @@ from gatewright_analysis.kinds.contract import GateContract
 from gatewright_analysis.kinds.review import GateOrder, GateReview
 from gatewright_analysis.kinds.rollout import Rollout
 from gatewright_analysis.kinds.run import GateRun
+from gatewright_analysis.kinds.sink import NotificationSink
 from gatewright_analysis.kinds.source import MetricSource
 from gatewright_analysis.names import GROUP, VERSION
 from gatewright_analysis.schema import Schema, structural, without_defaults
@@ -163,6 +164,22 @@ KINDS: Final = (
             Column("Scrape", ".spec.scrapeInterval"),
             Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
             _AGE,
+            Column("Message", '.status.conditions[?(@.type=="Ready")].message', wide=True),
+        ),
+        cluster=True,
+    ),
+    Kind(
+        NotificationSink,
+        "notificationsinks",
+        "gns",
+        (
+            Column("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+            Column("Sent", ".status.sent", "integer"),
+            Column("Waiting", ".status.waiting", "integer"),
+            Column("Given-Up", ".status.givenUp", "integer"),
+            Column("Last", ".status.lastSentAt", "date"),
+            _AGE,
+            Column("On", ".spec.on", wide=True),
             Column("Message", '.status.conditions[?(@.type=="Ready")].message', wide=True),
         ),
         cluster=True,

@@ -127,8 +127,8 @@ def decide(
     waits = pending and not at_deadline and all(item.known_before for item in stopping)
     if stopping and not waits:
         return _ended(Decision.HOLD, stopping, open_, contract)
-    waived = any(item.status is CheckStatus.WAIVED for item in judged)
-    if not open_ and (waived or clock.now >= clock.duration):
+    # Also under a waiver: a breach that rolls back has the whole gate to show itself.
+    if not open_ and clock.now >= clock.duration:
         complete = _complete(judged, lenient=lenient)
         if world_unknown is None or complete.decision is not Decision.PROMOTE:
             return complete
@@ -162,9 +162,14 @@ def apply_waivers(
         or checks[result.id].require is Require.ADVISORY
         or result.status in (CheckStatus.PASS, CheckStatus.WAIVED)
         or _rolls_back(_Judged(checks[result.id], result, checks[result.id].require), contract)
-        else result.model_copy(update={"status": CheckStatus.WAIVED, "reason": Reason.WAIVED})
+        else _waived(result)
         for result in results
     )
+
+
+def _waived(result: CheckResult) -> CheckResult:
+    found = {"found": result.status, "found_reason": result.reason}
+    return result.model_copy(update={"status": CheckStatus.WAIVED, "reason": Reason.WAIVED, **found})
 
 
 def _match(

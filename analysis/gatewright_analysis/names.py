@@ -45,3 +45,9 @@ VERB_OVERRIDE: Final = "override"
 
 FIELD_MANAGER: Final = "gatewright"
 POD_TEMPLATE_HASH: Final = "pod-template-hash"
+
+
+def is_person(name: str) -> bool:
+    """Whether a user name proves a person. None, a `system:` name and a service account prove nobody: they are never
+    the same person as somebody, and never somebody else."""
+    return bool(name) and not name.startswith("system:")

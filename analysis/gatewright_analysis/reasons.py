@@ -116,7 +116,7 @@ class Reason(StrEnum):
     SOURCE_NOT_ALLOWED = "SourceNotAllowed"
     """The MetricSource is not for this namespace."""
     SECRET_NOT_FOUND = "SecretNotFound"
-    """The Secret or key that a MetricSource names does not exist."""
+    """The Secret or key that a MetricSource or a NotificationSink names does not exist."""
     NO_EVIDENCE_FOR_STAGE = "NoEvidenceForStage"
     """The contract has no evidence for a stage that the Rollout gates."""
 
@@ -247,12 +247,26 @@ class Reason(StrEnum):
     """A person with the verb `override` sent a version past the gates: by an order, or by un-pausing the Deployment."""
     BREACH_IGNORED = "BreachIgnored"
     """A breach was recorded and did not roll back, because an Override in force says so."""
+    SAME_AUTHOR = "SameAuthor"
+    """The contract was last written by the one who started the change, and it wants two people."""
+    WAIVER_ENDED = "WaiverEnded"
+    """A waiver ended before the verdict that rests on it could take effect."""
     STATUS_LOST = "StatusLost"
     """The Rollout's status was lost; the ledger says how to go on."""
     LEDGER_UNWRITABLE = "LedgerUnwritable"
     """The ledger can't be written, so nothing is promoted."""
     LEDGER_BROKEN = "LedgerBroken"
     """The ledger does not verify, so nothing is promoted."""
+
+    # Who was told
+    NOTIFIED = "Notified"
+    """A sink has taken a notification."""
+    NOT_NOTIFIED = "NotNotified"
+    """A notification was given up: the sink did not take it for hours."""
+    SINK_ANSWERS = "SinkAnswers"
+    """Nothing stands against telling this sink."""
+    SINK_FAILS = "SinkFails"
+    """The sink does not take what it is sent; it is tried again."""
 
     # What became of a review or an order
     NOT_ALLOWED = "NotAllowed"

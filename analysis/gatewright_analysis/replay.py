@@ -1,11 +1,13 @@
 """Verdicts of a ledger, given again from the evidence that they rest on, and compared number by number. Pure.
 
 The contract comes from the ledger, the evidence by its digest, and both go through the judge and the decision that the
-operator uses. What a person did with the verdict (a waiver, a Reject) stands in entries of its own and is not replayed.
+operator uses. What a person did with the verdict (an approval, a Reject) stands in entries of its own and is not
+replayed; approvals that reached to a later gate are part of that gate's evidence, and count there as they did.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -14,12 +16,15 @@ from gatewright_analysis.decide import Outcome, decide
 from gatewright_analysis.evidence.model import Window
 from gatewright_analysis.evidence.packed import DIGEST_ANNOTATION, unpack
 from gatewright_analysis.evidence.record import CheckRecord, RunRecord, UnreadableRecord, read
+from gatewright_analysis.growing import blocks_more
 from gatewright_analysis.judge import CheckEvidence, judge
 from gatewright_analysis.kinds.contract import GateContractSpec, Stage
 from gatewright_analysis.kinds.rollout import OnInconclusive
+from gatewright_analysis.kinds.run import RunWaiver
 from gatewright_analysis.ledger import Entry, EntryKind, digest_of_bytes
 from gatewright_analysis.task import CheckTask, Prior
 from gatewright_analysis.verdict import CheckResult, Verdict
+from gatewright_analysis.waived import under_waivers
 
 _NOT_JUDGED: Final = frozenset(("producer", "evidence", "fixHint"))
 """Of a check's result: what is put beside it, and no part of the contract's version."""
@@ -83,18 +88,60 @@ class Evidence:
 
 
 def replay(entries: Sequence[Entry], config_maps: Iterable[Mapping[str, Any]]) -> tuple[Replayed, ...]:
-    """Every entry of the kinds Verdict and Breach, in their order. `entries` are of a chain that was verified."""
-    evidence = Evidence(config_maps)
-    contracts = {e.key.cause: e.body.get("spec") for e in entries if e.key.kind == EntryKind.CONTRACT}
-    judged = [e for e in entries if e.key.kind in (EntryKind.VERDICT, EntryKind.BREACH)]
-    of_runs = [e for e in judged if e.key.kind == EntryKind.VERDICT]
-    verdicts = {str((e.body.get("verdict") or {}).get("runId")): e for e in of_runs}
-    return tuple(_replayed(entry, contracts, evidence, verdicts) for entry in judged)
+    """Every entry of the kinds Verdict, Blocked and Breach, in their order. `entries` are of a chain that was verified."""
+    ledger = _Ledger.of(entries, Evidence(config_maps))
+    kinds = (EntryKind.VERDICT, EntryKind.BLOCKED, EntryKind.BREACH)
+    return tuple(_replayed(entry, ledger) for entry in entries if entry.key.kind in kinds)
 
 
-def _replayed(
-    entry: Entry, contracts: Mapping[str, Any], evidence: Evidence, verdicts: Mapping[str, Entry]
-) -> Replayed:
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """What a verdict's replay looks up beside its own evidence."""
+
+    evidence: Evidence
+    contracts: Mapping[str, Any]
+    """Canonical specs by digest."""
+    verdicts: Mapping[str, Entry]
+    """The verdict of each run."""
+    holds: Mapping[str, tuple[Entry, ...]]
+    """By run, in their order: its verdict, and what more was found to block while it was held."""
+    approvals: Mapping[str, int]
+    """Where each approval stands: sequence numbers by name of the GateReview."""
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], evidence: Evidence) -> "_Ledger":
+        holds = dict[str, tuple[Entry, ...]]()
+        for entry in entries:
+            if entry.key.kind in (EntryKind.VERDICT, EntryKind.BLOCKED):
+                run = _run_of(entry)
+                holds[run] = (*holds.get(run, ()), entry)
+        return cls(
+            evidence,
+            {e.key.cause: e.body.get("spec") for e in entries if e.key.kind == EntryKind.CONTRACT},
+            {_run_of(e): e for e in entries if e.key.kind == EntryKind.VERDICT},
+            holds,
+            {
+                str(e.body.get("name", "")): e.sequence
+                for e in entries
+                if e.key.kind == EntryKind.REVIEW and (e.body.get("spec") or {}).get("decision") == "Approve"
+            },
+        )
+
+    def held_before(self, entry: Entry) -> Verdict | None:
+        """What was held when a Blocked entry was written; None for every other kind. Raises Unreplayable."""
+        if entry.key.kind != EntryKind.BLOCKED:
+            return None
+        earlier = [e for e in self.holds.get(_run_of(entry), ()) if e.sequence < entry.sequence]
+        if not earlier:
+            raise Unreplayable("the ledger does not hold the verdict that was held before")
+        return _verdict(earlier[-1].body.get("verdict") or {})
+
+
+def _run_of(entry: Entry) -> str:
+    return str((entry.body.get("verdict") or {}).get("runId"))
+
+
+def _replayed(entry: Entry, ledger: _Ledger) -> Replayed:
     body = entry.body.get("verdict") or {}
     found = Replayed(
         entry.sequence,
@@ -106,7 +153,7 @@ def _replayed(
         str(body.get("reason", "")),
     )
     try:
-        differences = tuple(_differences(body, contracts, evidence, verdicts))
+        differences = tuple(_differences(entry, body, ledger))
     except Unreplayable as error:
         return _with(found, problem=str(error))
     return _with(found, differences=differences[:_MOST_DIFFERENCES])
@@ -119,21 +166,27 @@ def _with(found: Replayed, *, problem: str = "", differences: tuple[str, ...] = 
     )  # fmt: skip
 
 
-def _differences(
-    body: Mapping[str, Any], contracts: Mapping[str, Any], evidence: Evidence, verdicts: Mapping[str, Entry]
-) -> Iterator[str]:
+def _verdict(body: Mapping[str, Any]) -> Verdict:
     try:
-        verdict = Verdict.model_validate(body)
+        return Verdict.model_validate(body)
     except ValidationError as error:
         raise Unreplayable(f"the verdict can't be read: {error.errors()[0]['msg']}") from error
+
+
+def _differences(entry: Entry, body: Mapping[str, Any], ledger: _Ledger) -> Iterator[str]:
+    verdict = _verdict(body)
     if verdict.evidence_digest is None:
         raise Unreplayable("the verdict names no evidence")
-    record = evidence.record(verdict.evidence_digest, f"run {verdict.run_id}")
+    record = ledger.evidence.record(verdict.evidence_digest, f"run {verdict.run_id}")
     if record.run != verdict.run_id:
         yield f"run: the evidence is of {record.run}, the verdict of {verdict.run_id}"
-    contract = _contract(verdict, contracts)
+    for waiver in record.waivers:
+        name = str(waiver.get("review"))
+        if ledger.approvals.get(name, entry.sequence) >= entry.sequence:
+            yield f"waivers: {name} counted, and no approval of this name stands in the ledger before"
+    contract = _contract(verdict, ledger.contracts)
     try:
-        results, outcome = judge_again(record, contract, evidence)
+        results, outcome = judge_again(record, contract, ledger.evidence, held=ledger.held_before(entry))
     except (ValueError, KeyError) as error:
         raise Unreplayable(f"the evidence does not fit the contract: {error}") from error
     decision = None if outcome.decision is None else outcome.decision.value
@@ -148,7 +201,7 @@ def _differences(
             yield f"{check_id}: only the {where} speaks of it"
             continue
         yield from _compared(check_id, _judged(results[check_id]), _judged(said[check_id]))
-        yield from _taken_over(results[check_id], verdicts)
+        yield from _taken_over(results[check_id], ledger.verdicts)
 
 
 def _contract(verdict: Verdict, contracts: Mapping[str, Any]) -> GateContractSpec:
@@ -163,9 +216,10 @@ def _contract(verdict: Verdict, contracts: Mapping[str, Any]) -> GateContractSpe
 
 
 def judge_again(
-    record: RunRecord, contract: GateContractSpec, evidence: Evidence
+    record: RunRecord, contract: GateContractSpec, evidence: Evidence, *, held: Verdict | None = None
 ) -> tuple[dict[str, CheckResult], Outcome]:
-    """What `record` comes to by `contract`. Raises Unreplayable where another run's evidence is missing."""
+    """What `record` comes to by `contract`; `held`: the HOLD that it may have made wider. Raises Unreplayable where
+    another run's evidence is missing."""
     stage = Stage(record.stage)
     results = {}
     for check_id, own in record.checks.items():
@@ -174,7 +228,11 @@ def judge_again(
             own.windows, own.ticks, own.pods, own.job, own.fault, own.window_pending, own.judge, own.seed
         )
         results[check_id] = judge(task, seen, record.clock)
-    return results, _decided(record, contract, stage, results)
+    if record.waivers:
+        waivers = [RunWaiver.model_validate(one) for one in record.waivers]
+        covered = under_waivers(results.values(), waivers, contract, datetime.fromisoformat(record.at))
+        results = {result.id: result for result in covered}
+    return results, _decided(record, contract, stage, results, held)
 
 
 def task_again(record: RunRecord, contract: GateContractSpec, check_id: str, evidence: Evidence) -> CheckTask:
@@ -195,8 +253,17 @@ def task_again(record: RunRecord, contract: GateContractSpec, check_id: str, evi
 
 
 def _decided(
-    record: RunRecord, contract: GateContractSpec, stage: Stage, results: Mapping[str, CheckResult]
+    record: RunRecord,
+    contract: GateContractSpec,
+    stage: Stage,
+    results: Mapping[str, CheckResult],
+    held: Verdict | None,
 ) -> Outcome:
+    if held is not None:
+        wider = blocks_more(results.values(), contract, held, stage=stage, last_gate=record.last_gate)
+        if wider is None:
+            raise Unreplayable("the evidence shows nothing that did not block before")
+        return wider
     return decide(
         results.values(),
         contract,

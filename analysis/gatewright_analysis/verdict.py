@@ -155,7 +155,26 @@ class CheckResult(Model):
     statistics: Statistics | None = None
     """The numbers that the result rests on."""
     evidence: Annotated[tuple[EvidenceUri, ...], Field(max_length=4)] = ()
-    """Where the evidence is kept."""
+    """Where the evidence is kept; of a check that is waived, the GateReview that waives it."""
+    found: CheckStatus | None = None
+    """Of a check that is waived: what it came to without the waiver."""
+    found_reason: Annotated[str, Field(max_length=63)] = ""
+    """One word for that."""
+
+    @property
+    def without_waiver(self) -> "CheckResult":
+        """As the judge gave it: what was drawn is drawn, whether or not somebody waived it."""
+        if self.found is None:
+            return self
+        return self.model_copy(
+            update={
+                "status": self.found,
+                "reason": self.found_reason,
+                "evidence": (),
+                "found": None,
+                "found_reason": "",
+            }
+        )
 
 
 class Change(Model):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from gatewright_analysis.names import API_VERSION
+from gatewright_analysis.waiver import waiver_in_force
 from gatewright_cli import durations
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound, Unreachable, UsageError
 from gatewright_cli.formats import Output, show, show_names
@@ -70,7 +71,7 @@ def expiry(text: str, now: datetime) -> datetime:
         raise UsageError(
             f"--expires {text!r} is neither a length such as 24h nor a time such as 2030-01-31T18:00:00Z."
         )
-    if moment <= now:
+    if not waiver_in_force(now, moment, now):
         raise UsageError(f"--expires {text} has passed.")
     return moment
 

@@ -175,6 +175,7 @@ _LOOKS = {
     "Back": ("red",),
     "Breach": ("red",),
     "Completed": ("green",),
+    "Escalated": ("yellow",),
     "Held": ("yellow",),
     "Promoted": ("green",),
     "Restored": ("red",),

@@ -25,7 +25,9 @@ _ENDS = {
     "Deleted": ("the Rollout was deleted", "dim"),
 }
 _LOOKS = {"PROMOTE": "green", "HOLD": "yellow", "ROLLBACK": "red"}
-_EVENTS = frozenset(("Verdict", "Breach", "Held", "Review", "Order", "Promoted", "Back", "Restoring"))
+_EVENTS = frozenset(
+    ("Verdict", "Breach", "Held", "Escalated", "Review", "Order", "Promoted", "Back", "Restoring")
+)
 
 
 @dataclass

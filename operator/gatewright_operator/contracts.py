@@ -10,6 +10,7 @@ from gatewright_analysis.kinds.contract import GateContract, GateContractSpec
 from gatewright_analysis.kinds.rollout import Rollout
 from gatewright_analysis.kinds.source import MetricSource
 from gatewright_analysis.ledger import ContractTooLarge, canonical_contract
+from gatewright_analysis.names import WRITTEN_BY, is_person
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.cache import Cache
 from gatewright_operator.ledger_store import LedgerStore
@@ -47,7 +48,9 @@ class Contracts:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"])
             return None, Problem(Reason.CONTRACT_INVALID, f"GateContract {name}: {where}: {first['msg']}")
-        return PinnedContract(name, parsed.metadata.generation, digest, parsed.spec), None
+        writer = (raw["metadata"].get("annotations") or {}).get(WRITTEN_BY, "")
+        proven = writer if is_person(writer) else ""
+        return PinnedContract(name, parsed.metadata.generation, digest, parsed.spec, proven), None
 
     def pinned(self, world: World, present: PinnedContract | None) -> PinnedContract | None:
         """The contract that the attempt on its way is judged by, whatever became of it since."""

@@ -17,6 +17,7 @@ from gatewright_operator.resources import (
     METRIC_SOURCES,
     MUTATING_BINDINGS,
     MUTATING_POLICIES,
+    NOTIFICATION_SINKS,
     PODS,
     ROLLOUTS,
     SERVICES,
@@ -134,6 +135,9 @@ class RolloutIndex:
             return self.naming(resource, namespace, name)
         if resource in GUARD_POLICIES:
             return self.all()
+        if resource == NOTIFICATION_SINKS:
+            # Whoever is told, no verdict depends on it.
+            return frozenset()
         raise KeyError(f"no reconcile depends on {resource}")
 
 

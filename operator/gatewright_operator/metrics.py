@@ -205,6 +205,14 @@ class Metrics:
         self.tick_lag = Histogram(
             "gatewright_tick_lag_seconds", "How late a gate's look was taken.", buckets=SECONDS
         )
+        self.notifications = Counter(
+            "gatewright_notifications_total",
+            "Attempts to tell a sink, by outcome: Sent, Failed, GivenUp.",
+            ("sink", "outcome"),
+        )
+        self.notifications_waiting = Gauge(
+            "gatewright_notifications_waiting", "Notifications that wait for another attempt.", ("sink",)
+        )
         # How the operator itself is
         self.reconciles = Histogram(
             "gatewright_reconcile_seconds", "Duration of reconciles by kind and outcome.", ("kind", "outcome")

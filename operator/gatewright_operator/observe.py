@@ -142,6 +142,7 @@ class Observer:
             memory=memory,
             ledger_broken=broken,
             guarded=not gaps.guard,
+            guard_gap=gaps.guard,
             waivers_unavailable=gaps.decisions,
             proven_since=self._proven_since(),
             restore=await look.restore(world) if status.phase is Phase.RESTORING else None,

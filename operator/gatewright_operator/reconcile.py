@@ -25,6 +25,7 @@ from gatewright_operator.orphans import release_orphans
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.conditions import finished
 from gatewright_operator.plan.core import plan
+from gatewright_operator.plan.reach import waivers_active
 from gatewright_operator.plan.snapshot import Snapshot
 from gatewright_operator.posting import Recorder
 from gatewright_operator.queue import WorkQueue
@@ -97,6 +98,7 @@ class Reconciler:
                 if self._forecasts is not None:
                     self._forecasts.forget(key.namespace, key.name)
                 forget_hold(self._metrics, key.namespace, key.name)
+                self._metrics.waivers_active.remove(namespace=key.namespace, rollout=key.name)
                 await release_orphans(self._api, self._cache, self._recorder, key.namespace)
                 return None
             try:
@@ -187,6 +189,7 @@ class Reconciler:
         if status is None:
             return
         measure_hold(self._metrics, snapshot, todo, status)
+        self._metrics.waivers_active.set(len(waivers_active(snapshot)), **names)
         self._metrics.ledger_sequence.set(self._ledger.head(world.namespace, world.name).sequence, **names)
 
     async def _run(self, key: Key) -> float | None:

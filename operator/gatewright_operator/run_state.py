@@ -8,11 +8,13 @@ from typing import Any, Self
 from gatewright_analysis.evidence.model import Clock
 from gatewright_analysis.evidence.question import Question
 from gatewright_analysis.evidence.record import RunRecord
+from gatewright_analysis.kinds.base import format_time
 from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.ledger import Drawn, Draws
 from gatewright_analysis.recall import cached, drawn, more_may_come, standing
 from gatewright_analysis.task import CheckTask
 from gatewright_analysis.verdict import CheckResult
+from gatewright_analysis.waived import under_waivers
 from gatewright_analysis.world import WorldSeen
 from gatewright_operator.api import Api
 from gatewright_operator.cache import Cache
@@ -136,8 +138,9 @@ class RunState:
             yield
 
     def results(self, now: datetime) -> tuple[CheckResult, ...]:
-        """Every check as it stands at this look."""
-        return tuple(feed.result(now) for feed in self._feeds)
+        """Every check as it stands at this look, under the waivers that count at this moment."""
+        found = (feed.result(now) for feed in self._feeds)
+        return under_waivers(found, self.run.spec.waivers, self.contract.spec, now)
 
     def record(self, now: datetime, world: WorldSeen) -> RunRecord:
         """What the verdict of this look rests on."""
@@ -156,5 +159,7 @@ class RunState:
             evidence_of=self._evidence_of,
             drifted=world.drifted,
             world_unknown=world.unknown,
+            at=format_time(now) if spec.waivers else "",
+            waivers=tuple(waiver.wire() for waiver in spec.waivers),
             checks={feed.check.id: feed.record(now) for feed in self._feeds},
         )

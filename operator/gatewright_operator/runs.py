@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 
-from gatewright_analysis.decide import decide
+from gatewright_analysis.decide import Outcome, decide
 from gatewright_analysis.evidence.packed import encode
 from gatewright_analysis.evidence.record import RunRecord
+from gatewright_analysis.growing import blocks_more
 from gatewright_analysis.kinds.rollout import Phase, Rollout
 from gatewright_analysis.kinds.run import GateRun, RunPhase
 from gatewright_analysis.ledger import Draws
@@ -187,17 +188,17 @@ class RunTicker:
         held = run.status.verdict is not None
         if held and world.drifted and _is_news(rollout):
             self._queue.add(Key("rollout", key.namespace, rollout.metadata.name))
+        slot = "breach" if held else "verdict"
         # While nothing moves, only a breach ends a run: its verdict is due when somebody has ordered Resume.
-        for_breaches_only = held or _is_watched(run, rollout)
-        if outcome.decision is None or (for_breaches_only and outcome.decision is not Decision.ROLLBACK):
+        if (held or _is_watched(run, rollout)) and outcome.decision is not Decision.ROLLBACK:
+            wider = _wider(run, rollout, state, results) if held else None
+            if wider is None:
+                return state.next_look(now)
+            slot, outcome = "held", wider
+        if outcome.decision is None:
             return state.next_look(now)
         await self._write(
-            key,
-            raw,
-            run,
-            state.record(now, world),
-            verdict_of(run, state, results, outcome, now),
-            late_breach=held,
+            key, raw, run, state.record(now, world), verdict_of(run, state, results, outcome, now), slot=slot
         )
         self._queue.add(Key("rollout", key.namespace, rollout.metadata.name))
         self._metrics.verdicts.inc(decision=outcome.decision, reason=outcome.reason)
@@ -208,9 +209,12 @@ class RunTicker:
         return None
 
     async def _write(
-        self, key: Key, raw: Json, run: GateRun, record: RunRecord, verdict: Verdict, *, late_breach: bool
+        self, key: Key, raw: Json, run: GateRun, record: RunRecord, verdict: Verdict, *, slot: str
     ) -> None:
-        """Evidence first, then the verdict that names its digest; the GateRun's resourceVersion lets only one through."""
+        """Evidence first, then the verdict that names its digest; the GateRun's resourceVersion lets only one through.
+
+        `slot`: its field in the GateRun's status. The one verdict that ended the gate keeps its evidence there.
+        """
         evidence, digest = encode(record)
         # Named by what it holds: a crash before the verdict leaves a record that no verdict names, and no conflict.
         name = f"{run.metadata.name}-{digest[7:17]}"
@@ -223,10 +227,9 @@ class RunTicker:
             "phase": RunPhase.DECIDED,
             "message": verdict.message,
         }
-        if late_breach:
-            status["breach"] = verdict.wire()
-        else:
-            status |= {"verdict": verdict.wire(), "evidence": {"configMap": name, "digest": digest}}
+        status[slot] = verdict.wire()
+        if slot == "verdict":
+            status["evidence"] = {"configMap": name, "digest": digest}
         answer = await self._api.patch(
             GATE_RUNS,
             key.namespace,
@@ -254,6 +257,16 @@ def _labels(run: GateRun, check: str) -> dict[str, str]:
         "step": run.spec.step,
         "check": check,
     }
+
+
+def _wider(
+    run: GateRun, rollout: Rollout, state: RunState, results: tuple[CheckResult, ...]
+) -> Outcome | None:
+    """More that blocks than what is held now, where the Rollout has taken in what was found before."""
+    held, hold = run.status.held or run.status.verdict, rollout.status.hold
+    if held is None or hold is None or not hold.blocking or hold.evidence_digest != held.evidence_digest:
+        return None
+    return blocks_more(results, state.contract.spec, held, stage=run.spec.stage, last_gate=run.spec.last_gate)
 
 
 def _is_news(rollout: Rollout) -> bool:

@@ -28,6 +28,9 @@ from gatewright_operator.workers import Reconcile, Workers
 
 log = logging.getLogger(__name__)
 
+SINKS_DRAIN_SECONDS = 2.0
+"""How long a notification on its way may take to arrive when a term ends; then the next operator repeats it."""
+
 
 class Build(Protocol):
     """Makes the reconcile function of a term from the adapters (`gatewright_operator.reconcile.build`)."""
@@ -75,6 +78,17 @@ class Term:
         self._resync = Resync(
             api, self._intake, namespaces=options.namespaces, interval_seconds=options.resync_seconds
         )
+        # Here, not above: the kinds under it take a while to import, and --help needs none of them.
+        from gatewright_operator.notify.notifier import Notifier
+
+        self._notifier = Notifier(
+            api=api,
+            cache=cache,
+            queue=self._queue,
+            recorder=self._recorder,
+            metrics=metrics,
+            namespace=options.namespace,
+        )
         self._watches = Restarting(self._watch, name="watches", on_restart=metrics.watch_restarts.inc)
         reconcile = build(
             api=api,
@@ -102,6 +116,7 @@ class Term:
             self._filled = True
             log.info("cache filled; working", extra={"keys": self._queue.due_count})
             self._workers.start(tasks)
+            tasks.create_task(self._notifier.run(), name="notifier")
             await self._resync.run()
 
     async def drain(self, seconds: float) -> bool:
@@ -109,7 +124,10 @@ class Term:
 
         Returns False when some work would not end even so: then the process must.
         """
-        drained = await self._workers.drain(seconds)
+        # Sinks get less time than verdicts: whoever comes next waits for both.
+        drained, _ = await asyncio.gather(
+            self._workers.drain(seconds), self._notifier.drain(min(seconds, SINKS_DRAIN_SECONDS))
+        )
         self._intake.close()
         return drained
 
@@ -148,7 +166,7 @@ class Term:
         if self._loop.is_closed():
             return
         if type_ == "DELETED":
-            self._loop.call_soon_threadsafe(self._intake.gone, resource, obj)
+            self._loop.call_soon_threadsafe(self._gone, resource, obj)
         else:
             self._loop.call_soon_threadsafe(self._changed, resource, obj, type_ is None)
 
@@ -159,3 +177,8 @@ class Term:
 
     def _changed(self, resource: Resource, obj: dict[str, Any], listed: bool) -> None:
         self._intake.changed(resource, obj, listed=listed)
+        self._notifier.saw(resource)
+
+    def _gone(self, resource: Resource, obj: dict[str, Any]) -> None:
+        self._intake.gone(resource, obj)
+        self._notifier.saw(resource)

@@ -13,6 +13,7 @@ from gatewright_operator.resources import (
     METRIC_SOURCES,
     MUTATING_BINDINGS,
     MUTATING_POLICIES,
+    NOTIFICATION_SINKS,
     PODS,
     ROLLOUTS,
     SERVICES,
@@ -38,6 +39,8 @@ WATCHED = (
     Watched(ROLLOUTS),
     Watched(GATE_CONTRACTS),
     Watched(METRIC_SOURCES),
+    # A cluster whose kinds are those of an older chart tells nobody, and judges all the same.
+    Watched(NOTIFICATION_SINKS, optional=True),
     Watched(GATE_RUNS),
     Watched(GATE_REVIEWS),
     Watched(GATE_ORDERS),

@@ -3,8 +3,9 @@
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from devcluster import Instance
 from tests.cluster.support import rest
@@ -36,6 +37,73 @@ def silent_server() -> Iterator[str]:
             thread.join(10)
             for connection in taken:
                 connection.close()
+
+
+class Outage:
+    """An address that leads to a real source while it is up, and where nobody listens while it is down."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._to = (str(parts.hostname), int(parts.port or 80))
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._port = self._server.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self._listen()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def down(self) -> None:
+        """Nobody listens any more, and whoever is connected is cut off."""
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+        self._thread.join(10)
+        for connection in self._open:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+        self._open.clear()
+
+    def up(self) -> None:
+        """At the same address as before."""
+        self._server = socket.create_server(("127.0.0.1", self._port))
+        self._listen()
+
+    def _listen(self) -> None:
+        self._thread = threading.Thread(
+            target=self._take, args=(self._server,), name="source in front of a source", daemon=True
+        )
+        self._thread.start()
+
+    def _take(self, server: socket.socket) -> None:
+        while True:
+            try:
+                near = server.accept()[0]
+                far = socket.create_connection(self._to, timeout=10)
+            except OSError:
+                return
+            self._open += [near, far]
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=_pass_on, args=(one, other), daemon=True).start()
+
+
+def _pass_on(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while data := one.recv(65536):
+            other.sendall(data)
+        other.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def outage(url: str) -> Iterator[Outage]:
+    """In front of the source at `url`; up at first."""
+    between = Outage(url)
+    try:
+        yield between
+    finally:
+        with suppress(OSError):
+            between.down()
 
 
 @contextmanager

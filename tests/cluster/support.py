@@ -166,6 +166,28 @@ def wait_for_policies(kubeconfig: Path) -> None:
             20,
             f"{policy} is in force",
         )
+    # The policy that stamps the writer of a contract learns of a new kind a moment after its definition.
+    contract: Manifest = {
+        "apiVersion": "gatewright.dev/v1alpha1",
+        "kind": "GateContract",
+        "metadata": {"name": "probe", "namespace": "default"},
+        "spec": {
+            "checks": [
+                {
+                    "id": "pods",
+                    "oracleKind": "Deterministic",
+                    "evidence": [{"stages": ["Canary"], "pods": {}}],
+                }
+            ]
+        },
+    }
+
+    def signed() -> bool:
+        answer = apply(contract, kubeconfig, "--dry-run=server", "-o", "json")
+        assert answer.ok, answer.err
+        return "gatewright.dev/written-by" in answer.json["metadata"].get("annotations", {})
+
+    eventually(signed, 30, "the policy that stamps who wrote a contract is in force")
     kubectl(["create", "-f", "-"], kubeconfig, manifest=gated, check=True)
     try:
         change = [

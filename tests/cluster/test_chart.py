@@ -47,7 +47,7 @@ def test_every_policy_is_bound(cluster: Instance) -> None:
 def test_the_kinds_outlive_an_uninstall(cluster: Instance) -> None:
     crds = kubectl(["get", "crd", "-o", "json"], cluster.kubeconfig).json["items"]
     ours = [crd for crd in crds if crd["spec"]["group"] == "gatewright.dev"]
-    assert len(ours) == 6
+    assert len(ours) == 7
     for crd in ours:
         policy = crd["metadata"].get("annotations", {}).get("helm.sh/resource-policy")
         assert policy == "keep", f"an uninstall would delete all objects of {crd['metadata']['name']}"
@@ -66,6 +66,7 @@ class TestTheOperatorsRights:
             ("update", "services"),
             ("create", "configmaps"),
             ("create", "subjectaccessreviews.authorization.k8s.io"),
+            ("create", "selfsubjectreviews.authentication.k8s.io"),
             ("create", "events"),
             ("create", "jobs.batch"),
             ("get", "cronjobs.batch"),
@@ -110,7 +111,11 @@ class TestPeoplesRights:
                 {"approve rollouts", "operate rollouts", "create gatereviews", "create gateorders"},
                 {"override rollouts", "update rollouts", "update gatecontracts", "update gatereviews"},
             ),
-            ("gatewright-override", {"override rollouts"}, {"approve rollouts", "create gatereviews"}),
+            (
+                "gatewright-override",
+                {"override rollouts", "create gateorders"},
+                {"approve rollouts", "operate rollouts", "create gatereviews", "update gateorders"},
+            ),
             (
                 "gatewright-author",
                 {"create rollouts", "update gatecontracts"},

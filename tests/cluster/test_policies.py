@@ -207,6 +207,53 @@ class TestMarks:
         answer = gated.run(who, "patch", "deployment", "checkout", "--subresource=status", "-p", patch)
         refused(answer, STAMP)
 
+    @pytest.mark.parametrize(
+        "subresource", [(), ("--subresource=status",)], ids=["directly", "through status"]
+    )
+    def test_who_started_a_change_does_not_put_another_name_on_it(
+        self, gated: Shop, subresource: tuple[str, ...]
+    ) -> None:
+        """Neither with an annotation of theirs, nor through status, nor with the next template."""
+        status = {
+            "apiGroups": ["apps"],
+            "resources": ["deployments/status"],
+            "verbs": ["get", "patch", "update"],
+        }
+        who = gated.person("developer", roles=("edit",), rules=[status])
+        allowed(gated.set_image(who, "v2"))
+        patch = '{"metadata": {"annotations": {"gatewright.dev/changed-by": "other"}}}'
+        refused(gated.run(who, "patch", "deployment", "checkout", *subresource, "-p", patch), STAMP)
+        assert gated.annotation("changed-by") == "developer"
+        body = deployment("shop/checkout:v3")
+        body["metadata"]["annotations"] = {"gatewright.dev/changed-by": "other"}
+        allowed(gated.replace(who, body))
+        assert gated.annotation("changed-by") == "developer"
+
+    @pytest.mark.parametrize("way", ["replace", "patch", "scale", "apply"])
+    def test_a_write_of_another_that_leaves_the_template_leaves_the_stamp(
+        self, gated: Shop, way: str
+    ) -> None:
+        """A colleague's sync does not make the change theirs, so that its author could approve it."""
+        allowed(gated.set_image(gated.developer(), "v2"))
+        other, same = gated.developer("other"), deployment("shop/checkout:v2")
+        same["metadata"]["annotations"] = {"gatewright.dev/changed-by": "developer"}
+        ways = {
+            "replace": lambda: gated.replace(other, same),
+            "patch": lambda: gated.run(other, "patch", "deployment", "checkout", "-p", '{"spec": {}}'),
+            "scale": lambda: gated.run(other, "scale", "deployment/checkout", "--replicas=1"),
+            "apply": lambda: gated.run(
+                other,
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "-f",
+                "-",
+                manifest=deployment("shop/checkout:v2"),
+            ),
+        }
+        allowed(ways[way]())
+        assert gated.annotation("changed-by") == "developer"
+
     @pytest.mark.parametrize("key", ["decision", "in-flight", "pinned"])
     def test_a_mark_of_the_operator_is_not_forged(self, gated: Shop, key: str) -> None:
         answer = gated.run(

@@ -62,6 +62,10 @@ class TestOverrides:
     def test_with_the_verb_it_goes_through(self, court: Court) -> None:
         allowed(court.order(self.overrider(court), order="Override", orderedBy="sre-1"))
 
+    def test_the_role_for_emergencies_suffices(self, court: Court) -> None:
+        who = court.shop.person("sre-1", roles=("gatewright-override",))
+        allowed(court.order(who, order="Override", orderedBy="sre-1"))
+
     def test_a_reviewers_rights_do_not_suffice(self, court: Court) -> None:
         where = f"rollout checkout in {court.shop.namespace}"
         refused(

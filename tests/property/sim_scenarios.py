@@ -41,6 +41,18 @@ def deciding(decision: str) -> People:
     return people
 
 
+def once_escalated(decision: str) -> People:
+    """Nobody decides before the second call."""
+    decide = deciding(decision)
+
+    def people(world: World) -> bool:
+        rollout = world.rollout()
+        hold = rollout.status.hold if rollout is not None else None
+        return hold is not None and hold.escalated_at is not None and decide(world)
+
+    return people
+
+
 def replacing_the_model(world: World) -> bool:
     """In a pause of the first attempt another model answers, and whoever is held tries again."""
     rollout = world.rollout()

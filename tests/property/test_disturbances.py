@@ -179,6 +179,23 @@ async def test_the_condition_says_which_policy_makes_waivers_unavailable_and_a_r
     assert world.outcome(GATE_REVIEWS, rejection) == "Accepted"
 
 
+async def test_the_condition_says_which_policy_of_the_guard_was_altered() -> None:
+    process, _ = await held(judged(s1="HOLD"))
+    world = process.world
+    policy = world.api.get(VALIDATING_POLICIES, "", "gatewright-guard")
+    assert policy is not None
+    spec = policy["spec"] | {"failurePolicy": "Ignore"}
+    world.api.replace("admin", VALIDATING_POLICIES, "", "gatewright-guard", policy | {"spec": spec})
+    await settle(process, 30)
+    found = {c.type: c for c in status(world).conditions}
+    assert (found["Guarded"].status, found["Guarded"].reason) == ("False", "GuardMissing")
+    assert "policy gatewright-guard does not fail closed" in found["Guarded"].message
+    assert found["WaiversUnavailable"].status == "False"
+    name = world.review("Approve")
+    await settle(process, 30)
+    assert world.outcome(GATE_REVIEWS, name) == "Refused", "what nothing holds is not let on"
+
+
 async def test_who_started_a_change_cannot_approve_it_though_no_policy_kept_the_review_out() -> None:
     process, _ = await held(judged(s1="HOLD"))
     world = process.world

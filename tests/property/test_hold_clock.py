@@ -1,9 +1,7 @@
 """Time in a HOLD: it calls louder once, it ends by no clock but where a breach was proven, and it never promotes. Neither a
 restart nor a source that is away takes time from a person."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,106 +9,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright_analysis.kinds.base import format_time
-from gatewright_analysis.kinds.rollout import HoldStatus, Phase, RolloutStatus
+from gatewright_analysis.kinds.rollout import HoldStatus, Phase
 from gatewright_operator.errors import Unavailable
 from gatewright_operator.plan.hold_clock import _turned
 from gatewright_operator.plan.snapshot import SourceState
-from gatewright_operator.resources import (
-    CONFIGMAPS,
-    GATE_CONTRACTS,
-    GATE_ORDERS,
-    GATE_REVIEWS,
-    GATE_RUNS,
-    METRIC_SOURCES,
+from gatewright_operator.resources import CONFIGMAPS, GATE_ORDERS, GATE_REVIEWS
+from tests.property.hold_walk import (
+    MINUTE,
+    ONE_STEP,
+    START,
+    entries,
+    held,
+    hold_of,
+    promoted,
+    report,
+    status,
+    wait,
+    work,
 )
-from tests.property import sim_objects as objects
-from tests.property.sim_api import OPERATOR, Call, Client
-from tests.property.sim_invariants import Invariants
-from tests.property.sim_objects import NAME, NAMESPACE
-from tests.property.sim_operator import KEY, Course, Crash, Process, run, settle
-from tests.property.sim_scenarios import Scenario, begin
-from tests.property.sim_world import World, give_verdict
-
-ONE_STEP = Scenario("held", rollout=objects.rollout([{"setWeight": 25}, {"gate": objects.GATE}], bake=None))
-MINUTE = timedelta(minutes=1)
-HOLD = {"escalateAfter": "15m", "timeout": "60m"}
-START = datetime(2030, 1, 1, tzinfo=UTC)
-BREACH = {
-    "id": "http-success",
-    "oracleKind": "Deterministic",
-    "require": "Pass",
-    "status": "fail",
-    "breach": True,
-    "reason": "BreachAbsolute",
-}
-
-
-def status(world: World) -> RolloutStatus:
-    rollout = world.rollout()
-    assert rollout is not None
-    return rollout.status
-
-
-def hold_of(world: World) -> HoldStatus:
-    hold = status(world).hold
-    assert hold is not None, f"it is not held: {status(world).message}"
-    return hold
-
-
-async def held(*, breach: bool = False, **hold: str) -> tuple[Process, Invariants]:
-    """A version that is held at its only gate, by a contract with these waits."""
-    process, invariants = await begin(ONE_STEP)
-    world = process.world
-    world.api.patch("admin", GATE_CONTRACTS, NAMESPACE, NAME, {"spec": {"hold": {**HOLD, **hold}}})
-    await run(process, Course(judge=lambda world, run_: None, over=lambda world: bool(status(world).run)))
-    [raw] = world.api.all(GATE_RUNS, NAMESPACE)
-    give_verdict(world, raw, "HOLD")
-    if breach:
-        said = {"status": {"verdict": {"checks": [BREACH]}}}
-        world.api.patch(OPERATOR, GATE_RUNS, NAMESPACE, raw["metadata"]["name"], said, subresource="status")
-    await work(process)
-    assert hold_of(world).breach is breach
-    return process, invariants
-
-
-async def work(process: Process) -> None:
-    """Operator and controllers, until neither has anything to do."""
-    while await process.work() or process.world.step():
-        process.world.advance(0.5)
-
-
-async def wait(process: Process, length: timedelta) -> None:
-    """Time passes, and the operator works whenever it wants to."""
-    world = process.world
-    end = world.now + length
-    await work(process)
-    while (at := process.queue.next_at()) is not None and at <= end:
-        world.now = max(world.now, at)
-        await work(process)
-    world.now = max(world.now, end)
-    await work(process)
-
-
-def report(world: World, *, down: bool) -> None:
-    """What the operator's own question to the source came to, at this moment."""
-    condition = {
-        "type": "Ready",
-        "status": "False" if down else "True",
-        "reason": "SourceUnreachable" if down else "SourceAnswers",
-        "message": "",
-        "lastTransitionTime": format_time(world.now),
-    }
-    body = {"status": {"observedGeneration": 1, "conditions": [condition]}}
-    world.api.patch(OPERATOR, METRIC_SOURCES, "", "prometheus", body, subresource="status")
-
-
-def entries(world: World, kind: str) -> list[Any]:
-    return [entry for entry in world.ledger() if entry.key.kind == kind]
-
-
-def promoted(world: World) -> bool:
-    return bool(entries(world, "Promoted"))
-
+from tests.property.sim_api import Call, Client
+from tests.property.sim_objects import NAMESPACE
+from tests.property.sim_operator import Course, Crash, Process, run, settle
+from tests.property.sim_scenarios import begin
+from tests.property.sim_world import World
 
 # Escalation
 
@@ -401,93 +322,25 @@ async def test_a_wait_that_is_over_does_not_begin_again_with_a_source_that_goes(
     assert hold_of(world) == before
 
 
-# Who is heard first
-
-
-@contextmanager
-def operator_away(process: Process, length: timedelta) -> Iterator[World]:
-    """The operator does nothing for so long; what is done in the block is done at its beginning."""
-    yield process.world
-    process.world.now += length
-
-
-@pytest.mark.parametrize("after", [timedelta(minutes=59), timedelta(minutes=61)], ids=["before", "after"])
-async def test_a_review_that_was_written_while_the_operator_was_down_is_heard_before_the_time_out_acts(
-    after: timedelta,
-) -> None:
-    """Before the deadline or after it: nothing had been written of a time-out, so the review was the first."""
-    process, invariants = await held(breach=True, onTimeout="Rollback")
+async def test_a_status_that_is_wiped_ends_the_hold_and_the_next_one_waits_the_whole_time() -> None:
+    process, invariants = await held()
     world = process.world
-    world.now = hold_of(world).since + after
-    with operator_away(process, 30 * MINUTE):
-        name = world.review("Approve")
-    again = Process(world)
-    await run(again, Course())
-    assert world.outcome(GATE_REVIEWS, name) == "Accepted"
-    assert not entries(world, "Back")
-    ONE_STEP.assert_ended(world, invariants)
+    first = hold_of(world)
+    await wait(process, 30 * MINUTE)
+    world.wipe_status()
 
+    def judge(world: World, run_: Any) -> str | None:
+        return "HOLD"
 
-async def test_an_approval_that_ended_before_it_was_heard_does_not_keep_the_time_out_from_acting() -> None:
-    process, invariants = await held(breach=True, onTimeout="Rollback")
-    world = process.world
-    world.now = hold_of(world).since + 55 * MINUTE
-    with operator_away(process, 30 * MINUTE):
-        name = world.review("Approve", expiresAt=format_time(world.now + 10 * MINUTE))
-    again = Process(world)
-    await run(again, Course(over=lambda world: status(world).phase is Phase.ROLLED_BACK))
-    told = world.api.get(GATE_REVIEWS, NAMESPACE, name)
-    assert told is not None
-    assert (told["status"]["outcome"], told["status"]["reason"]) == ("Refused", "Expired")
-    assert [e.body["reason"] for e in entries(world, "Back")] == ["HoldTimedOut"]
-    await settle(again)
-    invariants.at_rest()
-
-
-async def test_a_review_that_no_watch_has_told_of_counts_before_a_time_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    process, _ = await held(breach=True, onTimeout="Rollback")
-    world = process.world
-    world.now = hold_of(world).deadline
-    name = world.review("RequestChanges")
-    monkeypatch.setattr(process, "sync", lambda: None)
-    process.queue.add(KEY)
-    await process.work()
-    assert world.outcome(GATE_REVIEWS, name) == "Accepted", (
-        "the time-out did not look for what was written before it"
-    )
-
-
-async def test_what_is_written_after_the_time_out_acted_is_too_late() -> None:
-    process, invariants = await held(breach=True, onTimeout="Rollback")
-    world = process.world
-    spec = world.review("RequestChanges")
-    await work(process)
-    held_then = hold_of(world)
-    assert world.outcome(GATE_REVIEWS, spec) == "Accepted"
-    revision = status(world).canary
-    assert revision is not None
-    await wait(process, 61 * MINUTE)
-    assert status(world).phase is Phase.ROLLED_BACK
-    late = world._say(
-        GATE_REVIEWS,
-        {
-            "rollout": NAME,
-            "rolloutUID": (world.rollout() or pytest.fail("gone")).metadata.uid,
-            "run": held_then.run,
-            "revision": revision.revision,
-            "step": held_then.step,
-            "evidenceDigest": held_then.evidence_digest,
-            "worldSnapshot": held_then.world_snapshot,
-            "checks": list(held_then.blocking),
-            "decision": "Approve",
-            "reviewer": "reviewer-a",
-            "reason": "looked at the errors, they are known",
-            "expiresAt": format_time(world.now + timedelta(hours=1)),
-        },
-    )
-    await settle(process)
-    assert world.outcome(GATE_REVIEWS, late) == "Refused"
+    await run(process, Course(judge=judge, over=lambda world: status(world).phase is Phase.HELD))
+    again = hold_of(world)
+    assert again.run != first.run, "what was held went on, and nobody knew for how long"
+    assert again.deadline == again.since + 60 * MINUTE
+    assert again.escalated_at is None
+    await wait(process, 20 * MINUTE)
+    assert len(entries(world, "Escalated")) == 2
     assert not promoted(world)
+    world.order("Abort")
+    await run(process, Course(judge=judge, over=lambda world: status(world).phase is Phase.ROLLED_BACK))
+    await settle(process)
     invariants.at_rest()

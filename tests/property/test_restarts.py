@@ -15,6 +15,7 @@ from tests.property.sim_scenarios import (
     essence,
     in_phase,
     judged,
+    once_escalated,
     replacing_the_model,
 )
 from tests.property.sim_world import World
@@ -31,6 +32,10 @@ SCENARIOS = [
     ),
     Scenario("held and approved", judged(s1="HOLD"), deciding("Approve"), rollout=objects.rollout(bake=None)),
     Scenario("held at the last gate and approved", judged(s3="HOLD"), deciding("Approve"), rollout=objects.rollout(bake=None)),
+    Scenario(
+        "held, escalated by the clock, and approved", judged(s1="HOLD"), once_escalated("Approve"),
+        rollout=objects.rollout(bake=None),
+    ),
     Scenario("held and rejected", judged(s1="HOLD"), deciding("Reject"), ends=Phase.ROLLED_BACK, serves="v1"),
     Scenario("held and tried again", judged(s3="HOLD"), deciding("Retry"), rollout=objects.rollout(bake=None)),
     Scenario("aborted while held", judged(s3="HOLD"), deciding("Abort"), ends=Phase.ROLLED_BACK, serves="v1"),

@@ -50,8 +50,8 @@ def test_a_clock_that_stands_still_says_since_when_why_and_what_is_left_then() -
 
 
 def test_status_shows_it_within_the_screen() -> None:
-    stopped = held(clockStoppedSince=at(minutes=-5), clockStoppedBy="prometheus (SourceUnreachable)")
-    lines = render(View(stopped), NOW)
+    stands = hold(clockStoppedSince=at(minutes=-5), clockStoppedBy="prometheus (SourceUnreachable)")
+    lines = render(View(held(hold=stands)), NOW)
     assert any("clock stopped since" in line for line in lines)
     assert all(len(line) <= 100 for line in lines)
 

@@ -233,7 +233,7 @@ class TestWaivers:
         assert (outcome.decision, outcome.blocking) == (Decision.HOLD, ("errors",))
 
     def test_a_breach_of_a_check_that_holds_stays_waived(self) -> None:
-        assert decided(self.waived(good(slow=breach("slow")), "slow"), 45).decision is Decision.PROMOTE
+        assert decided(self.waived(good(slow=breach("slow")), "slow")).decision is Decision.PROMOTE
 
     def test_a_breach_of_a_check_that_rolls_back_rolls_back_all_the_same(self) -> None:
         results = self.waived(good(errors=breach("errors")), "errors")

@@ -558,6 +558,7 @@ def test_every_kind_of_entry_can_be_recorded_and_walked_over() -> None:
         "Started": started().body,  # type: ignore[dict-item]
         "Verdict": verdict(),
         "Breach": verdict("ROLLBACK"),
+        "Blocked": verdict("HOLD"),
         "Order": {"spec": {"order": "Abort"}},
         "Escalated": {"at": "2030-01-01T00:15:00Z"},
         "Restored": {"to": STABLE},

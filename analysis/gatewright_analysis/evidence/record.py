@@ -97,12 +97,17 @@ class RunRecord:
     world_unknown: Fault | None = None
     """Why it was not known whether the world was the same; None when it was."""
     checks: Mapping[str, CheckRecord] = field(default_factory=dict)
+    at: str = ""
+    """When the look was taken, where there are waivers."""
+    waivers: tuple[Mapping[str, Any], ...] = ()
+    """Those that the run was begun with, as its spec holds them; which of them counted follows from `at`."""
 
 
 def write(record: RunRecord) -> Json:
     """The record as JSON values."""
     clock = record.clock
-    return {
+    waived = {"at": record.at, "waivers": [dict(own) for own in record.waivers]} if record.waivers else {}
+    return waived | {
         "run": record.run,
         "stage": record.stage,
         "clock": {
@@ -145,6 +150,8 @@ def read(data: bytes) -> RunRecord:
             evidence_of=dict(body.get("evidenceOf", {})),
             world_unknown=_read_fault(body.get("worldUnknown")),
             checks={check: _read_check(own) for check, own in body["checks"].items()},
+            at=body.get("at", ""),
+            waivers=tuple(body.get("waivers", ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnreadableRecord(f"this is no evidence record: {type(error).__name__}: {error}") from error

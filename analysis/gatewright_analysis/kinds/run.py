@@ -77,6 +77,23 @@ class FingerprintValue(Model):
     """Its labels as `label=value`, sorted, with a comma between them."""
 
 
+class RunWaiver(Model):
+    """A person's approval at an earlier gate, whose span reaches this one."""
+
+    review: Name
+    """The GateReview."""
+    reviewer: Annotated[str, Field(max_length=253)]
+    """Who approved."""
+    checks: Annotated[tuple[Label, ...], Field(min_length=1, max_length=64)]
+    """Ids of the checks that it waives."""
+    evidence_digest: Digest
+    """The evidence that it was given for."""
+    granted_at: Timestamp
+    """Since when it counts; where several people had to approve, since the last of them did."""
+    expires_at: Timestamp
+    """From when on it counts no longer; where several people had to approve, the first of their ends."""
+
+
 class GateRunSpec(Model):
     """What is judged, by what, and when."""
 
@@ -139,6 +156,8 @@ class GateRunSpec(Model):
     """What models and judges said of themselves when the attempt began."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD
     """What becomes of evidence that proves nothing."""
+    waivers: Annotated[tuple[RunWaiver, ...], Field(max_length=32)] = ()
+    """Approvals that reach to this gate, as they stood when it began. Each look counts those in force."""
 
 
 class EvidenceRef(Model):
@@ -159,6 +178,9 @@ class GateRunStatus(Model):
     """Where the evidence is kept."""
     breach: Verdict | None = None
     """A proven breach after a HOLD or an early pass; always a ROLLBACK verdict."""
+    held: Verdict | None = None
+    """More that blocks than the HOLD was given for, found while it waited; always a HOLD verdict, with evidence of its
+    own. Approvals of what was seen before are void."""
 
 
 class GateRun(Model):

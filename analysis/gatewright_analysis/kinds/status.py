@@ -61,6 +61,8 @@ class CanaryStatus(Model):
     """Who the API server saw write the template; empty when unproven."""
     contract_digest: Digest | None = None
     """Version of the contract that this attempt is judged by."""
+    contract_written_by: Annotated[str, Field(max_length=253)] = ""
+    """Who the API server saw write that contract last, as this attempt began; empty when unproven."""
     images: Annotated[tuple[Text, ...], Field(max_length=64)] = ()
     """Images of its containers."""
 

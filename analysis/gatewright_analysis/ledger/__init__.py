@@ -44,9 +44,10 @@ from gatewright_analysis.ledger.entry import (
     UnboundVerdict,
 )
 from gatewright_analysis.ledger.lineage import Lineage
-from gatewright_analysis.ledger.memory import LedgerMemory, OpenRollout, Rejection, Waiver, fold
+from gatewright_analysis.ledger.memory import LedgerMemory, OpenRollout, Rejection, fold
 from gatewright_analysis.ledger.standing import GivenOverride, StandingOrders, StandingPause
 from gatewright_analysis.ledger.verify import Break, Head, VerifyResult, verify
+from gatewright_analysis.ledger.waivers import Grant, Waiver, granted, grants, people
 
 __all__ = [
     "GENESIS",
@@ -67,6 +68,7 @@ __all__ = [
     "EntryTooLarge",
     "FamilyKey",
     "GivenOverride",
+    "Grant",
     "Head",
     "Ledger",
     "LedgerBroken",
@@ -93,6 +95,9 @@ __all__ = [
     "draw_key",
     "evidence_digest",
     "fold",
+    "granted",
+    "grants",
+    "people",
     "segment_index",
     "segment_name",
     "verify",

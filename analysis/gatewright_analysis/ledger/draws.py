@@ -101,7 +101,7 @@ class Draws:
             return self
         artifact = artifact_of(change.artifact_digest, change.config_digest)
         by_key, families = dict(self.by_key), dict(self.families)
-        for result in verdict.checks:
+        for result in (given.without_waiver for given in verdict.checks):
             if not spent(result) or (drifted and result.status is CheckStatus.PASS):
                 continue
             key = draw_key(result.id, artifact, change.contract_digest, change.world_snapshot)
@@ -122,7 +122,9 @@ class Draws:
     def reopened(self, verdict: Verdict) -> "Draws":
         """A person orders another attempt at what was held because a family was full."""
         full = {
-            family_key(r.id, verdict.change) for r in verdict.checks if r.reason == Reason.SAMPLES_EXHAUSTED
+            family_key(r.id, verdict.change)
+            for r in verdict.checks
+            if r.without_waiver.reason == Reason.SAMPLES_EXHAUSTED
         }
         return (
             replace(self, families={k: v for k, v in self.families.items() if k not in full})

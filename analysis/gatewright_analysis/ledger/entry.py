@@ -32,6 +32,9 @@ class EntryKind(StrEnum):
     """The verdict of a gate, whole, with the statistics that it rests on."""
     BREACH = "Breach"
     """A breach that was proven after a HOLD or an early pass."""
+    BLOCKED = "Blocked"
+    """While it was held, more was found that blocks: the verdict that takes the place of the one before, and makes
+    approvals of that one void."""
     HELD = "Held"
     """A HOLD outside any gate."""
     ESCALATED = "Escalated"

@@ -9,12 +9,14 @@ from pydantic import ValidationError
 
 from gatewright_analysis.kinds.base import Model
 from gatewright_analysis.kinds.contract import GateContractSpec, OracleKind
-from gatewright_analysis.kinds.review import GateOrderSpec, GateReviewSpec, ReviewDecision
+from gatewright_analysis.kinds.review import GateOrderSpec, GateReviewSpec
 from gatewright_analysis.kinds.rollout import AfterBack, CanaryStatus, Originals, StableStatus
+from gatewright_analysis.ledger import waivers
 from gatewright_analysis.ledger.draws import Draws
 from gatewright_analysis.ledger.entry import Entry, EntryKey, EntryKind, LedgerContentError
 from gatewright_analysis.ledger.lineage import Lineage, followed
 from gatewright_analysis.ledger.standing import StandingOrders, heeded, unpaused
+from gatewright_analysis.ledger.waivers import Waiver
 from gatewright_analysis.verdict import Verdict
 
 M = TypeVar("M", bound=Model)
@@ -53,19 +55,6 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiver:
-    """An approval, for exactly this evidence, until `expires_at`."""
-
-    revision: str
-    step: str
-    attempt: int
-    run: str
-    evidence_digest: str
-    reviewer: str
-    expires_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class LedgerMemory:
     """The ledger, folded. `attempts`, `draws` and `lineage`: over all Rollouts of this name; the rest: of this one alone."""
 
@@ -84,6 +73,7 @@ class LedgerMemory:
     escalated: Mapping[str, datetime] = field(default_factory=dict)
     """When a HOLD was escalated, by the digest of the evidence that is held."""
     waivers: tuple[Waiver, ...] = ()
+    """Approvals that nothing has made void, in force or not."""
     verdict: Verdict | None = None
     """The last one."""
     more_samples: Mapping[str, tuple[str, int]] = field(default_factory=dict)
@@ -154,6 +144,9 @@ def _remember(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
             return _judged(_at_step(memory, entry), entry)
         case EntryKind.ESCALATED:
             return replace(memory, escalated={**memory.escalated, entry.key.cause: _escalated_at(entry)})
+        case EntryKind.BLOCKED:
+            voided = waivers.voided(memory.waivers, entry)
+            return replace(_judged(_at_step(memory, entry), entry), waivers=voided)
         case EntryKind.REVIEW:
             return _reviewed(memory, entry)
         case EntryKind.ORDER:
@@ -255,19 +248,9 @@ def _escalated_at(entry: Entry) -> datetime:
 
 
 def _reviewed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:
-    spec = _read(entry, "spec", GateReviewSpec)
-    if spec.decision is not ReviewDecision.APPROVE or spec.expires_at is None:
-        return memory
-    waiver = Waiver(
-        revision=spec.revision,
-        step=spec.step,
-        attempt=entry.key.attempt,
-        run=spec.run,
-        evidence_digest=spec.evidence_digest,
-        reviewer=spec.reviewer,
-        expires_at=spec.expires_at,
-    )
-    return replace(memory, waivers=(*memory.waivers, waiver))
+    spec, begun = _read(entry, "spec", GateReviewSpec), memory.open
+    contract = begun.canary.contract_digest if begun is not None else None
+    return replace(memory, waivers=waivers.reviewed(memory.waivers, entry, spec, contract))
 
 
 def _completed(memory: LedgerMemory, entry: Entry) -> LedgerMemory:

@@ -102,7 +102,7 @@ class Site:
 
     async def _queue(self, _: Request, viewer: Viewer, leave: str | None) -> Response:
         found, now = await self._reading.queue(viewer), self._now()
-        rows = [views.row(rollout, may, now) for rollout, may in found]
+        rows = [views.row(rollout, may, viewer.user, now) for rollout, may in found]
         return page("queue.html", viewer=viewer.user, leave=leave, rows=rows, count=views.oldest(found, now))
 
     async def _hold(self, request: Request, viewer: Viewer, leave: str | None) -> Response:
@@ -115,7 +115,9 @@ class Site:
             return page("unknown.html", 404, viewer=viewer.user, leave=leave)
         now = self._now()
         if isinstance(found, Held):
-            return page("hold.html", viewer=viewer.user, leave=leave, **views.hold_page(found, now))
+            return page(
+                "hold.html", viewer=viewer.user, leave=leave, **views.hold_page(found, viewer.user, now)
+            )
         return page("over.html", viewer=viewer.user, leave=leave, **views.over_page(found, now))
 
     async def _sign_in(self, request: Request) -> Response:

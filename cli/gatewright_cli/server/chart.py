@@ -100,7 +100,7 @@ def _svg(check_id: str, said: str, looks: Sequence[Look], gauge: bool) -> str:
 
     identity = f"plot-{check_id}"
     parts = [
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{escape(identity)}-t {escape(identity)}-d">',
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="{escape(identity)}-t" aria-describedby="{escape(identity)}-d">',
         f'<title id="{escape(identity)}-t">{escape(check_id)}: estimate against bounds over the looks</title>',
         f'<desc id="{escape(identity)}-d">{escape(said)}</desc>',
         f'<rect class="frame" x="{_LEFT}" y="{_TOP}" width="{wide}" height="{tall}"/>',

@@ -21,6 +21,8 @@ class Held:
 
     rollout: Object
     run: Object | None
+    contract: Object | None
+    """As it is now; None where it is gone or the viewer may not read it."""
     review: Object
     """As `kubectl gate review -o json`."""
     plots: Plots
@@ -89,7 +91,7 @@ class Reading:
             drawn = Plots(problem=f"You may not list ConfigMaps in {namespace}, and the evidence is in one.")
         else:
             drawn = await self._plots(rollout, own, contract, runs, [c["id"] for c in review["checks"]])
-        return Held(rollout, own, review, drawn, approve)
+        return Held(rollout, own, contract, review, drawn, approve)
 
     async def _contract(self, viewer: Viewer, namespace: str, name: str) -> Object | None:
         if not await self._rights.may(viewer, Right("get", "gatecontracts", namespace, name)):

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from gatewright_analysis.verdict import CheckStatus
 from gatewright_cli.kube import Object
-from gatewright_cli.output import ago, clean, parse_time, share, span, until
+from gatewright_cli.output import ago, clean, parse_time, share, shorten, span, until
 from gatewright_cli.server.chart import Chart
 from gatewright_cli.server.evidence import Plots
 from gatewright_cli.server.explained import bounds, good, proven, samples, step_word
@@ -25,6 +25,8 @@ _MARKS: Mapping[str, str] = {
     CheckStatus.NOT_PROVEN: "–",
 }
 _DECISIONS_SHOWN = 5
+_WHY_SHOWN = 180
+"""Characters in the queue; the page of the HOLD says it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def href(namespace: str, name: str) -> str:
     return f"/holds/{quote(namespace, safe='')}/{quote(name, safe='')}"
 
 
-def row(rollout: Object, may_approve: bool, now: datetime) -> Row:
+def row(rollout: Object, may_approve: bool, viewer: str, now: datetime) -> Row:
     meta, hold = rollout["metadata"], rollout["status"]["hold"]
     facts = [
         Fact("Held", ago(hold.get("since"), now), str(hold.get("since") or "")),
@@ -75,13 +77,13 @@ def row(rollout: Object, may_approve: bool, now: datetime) -> Row:
         *_approvals(hold),
         Fact("Step", step_word((rollout.get("spec") or {}).get("steps") or [], hold.get("step", ""))),
         Fact("Started by", started_by(hold)),
-        Fact("May you approve", may_words(may_approve)),
+        Fact("May you approve", may_words(may_approve, viewer, hold)),
     ]
     return Row(
         str(meta["namespace"]),
         str(meta["name"]),
         href(meta["namespace"], meta["name"]),
-        why(hold),
+        shorten(why(hold), _WHY_SHOWN),
         tuple(facts),
     )
 
@@ -95,8 +97,22 @@ def started_by(hold: Object) -> str:
     return clean(proven(hold.get("initiator")))
 
 
-def may_words(may_approve: bool) -> str:
-    return "yes" if may_approve else "no, the verb approve is missing"
+def may_words(may_approve: bool, viewer: str, hold: Object, contract: Object | None = None) -> str:
+    """Whether this viewer's approval would count, as far as it can be said before it is tried."""
+    listed = (((contract or {}).get("spec") or {}).get("hold") or {}).get("serviceAccounts") or ()
+    if not may_approve:
+        return "no, the verb approve is missing"
+    if viewer == hold.get("initiator"):
+        return "no, you started this change"
+    if any(each.get("reviewer") == viewer for each in hold.get("approvals") or ()):
+        return "you have; somebody else has to as well"
+    if viewer.startswith("system:serviceaccount:") and viewer not in listed:
+        return (
+            "only if the contract lists this service account"
+            if contract is None
+            else ("no, the contract does not list this service account")
+        )
+    return "yes"
 
 
 def _clock(hold: Object, now: datetime) -> list[Fact]:
@@ -122,7 +138,7 @@ def _approvals(hold: Object) -> list[Fact]:
     return [Fact("Approvals", f"{len(given)} of {needed}" + (f": {by}" if by else ""))]
 
 
-def hold_page(found: Held, now: datetime) -> dict[str, Any]:
+def hold_page(found: Held, viewer: str, now: datetime) -> dict[str, Any]:
     """All that the template of a HOLD needs."""
     rollout, hold, review = found.rollout, found.rollout["status"]["hold"], found.review
     meta, spec = rollout["metadata"], rollout.get("spec") or {}
@@ -143,7 +159,7 @@ def hold_page(found: Held, now: datetime) -> dict[str, Any]:
         "no_check": "" if blocking else _no_check(found),
         "plot_problem": clean(found.plots.problem),
         "approving": _approving(review),
-        "may": may_words(found.may_approve),
+        "may": may_words(found.may_approve, viewer, hold, found.contract),
         "commands": [(_purpose(each), each) for each in review["nextActions"]],
         "earlier": [_earlier(each, now) for each in review.get("earlierRuns") or ()],
     }

@@ -14,6 +14,7 @@ from gatewright_operator.plan.people import answer_late_ones, hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.runspec import bake_spec, bound, run_name
 from gatewright_operator.plan.snapshot import Problem, Snapshot
+from gatewright_operator.plan.widening import late_breached
 
 
 def begin_bake(d: Draft) -> Plan:
@@ -76,11 +77,12 @@ def bake_interrupted(d: Draft) -> Plan | None:
         return complete(d, "The Deployment is gone; the bake ends.")
     if deployment.revision != d.stable.revision:
         return complete(d, f"A new template ends the bake of {d.stable.revision}.")
-    breach = run.status.breach if run is not None and bound(d, run) else None
-    if breach is None:
+    here = run if run is not None and bound(d, run) and run.status.breach is not None else late_breached(d)
+    breach = here.status.breach if here is not None else None
+    if here is None or breach is None:
         return None
     d.set(verdict=summary(breach))
-    entry = d.entry("Breach", cause=breach.run_id, body={"verdict": breach.wire()})
+    entry = run_entry(d, here, breach)
     if let_be(d, breach.run_id, breach.reason, breach.message, entry):
         return None
     d.record(entry, required=False)

@@ -122,7 +122,8 @@ def _contract(s: Snapshot) -> tuple[str, bool, Reason, str]:
 def _guard(s: Snapshot) -> tuple[Reason, str]:
     if s.guarded:
         return Reason.GUARDED, "New templates are held by the API server (guard Admission)."
-    return Reason.GUARD_MISSING, "The admission policies are missing or altered; install the chart again."
+    gap = s.guard_gap or "the admission policies are missing or altered"
+    return Reason.GUARD_MISSING, f"New templates are not held for certain: {gap}. Install the chart again."
 
 
 def _waivers(s: Snapshot) -> tuple[Reason, str]:

@@ -5,6 +5,7 @@ from gatewright_analysis.kinds.review import OrderKind, ReviewDecision
 from gatewright_analysis.kinds.rollout import AfterBack, HoldStatus, Phase
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import Plan
+from gatewright_operator.plan.approvals import Count, counted, given_before, refusal_while_lapsed, shown
 from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.bake import bake_interrupted, complete
 from gatewright_operator.plan.draft import Draft
@@ -16,6 +17,7 @@ from gatewright_operator.plan.progress import interrupted, next_step
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.samples import refusal_of_more_samples
 from gatewright_operator.plan.snapshot import Snapshot
+from gatewright_operator.plan.widening import widened
 
 
 def held(s: Snapshot) -> Plan:
@@ -29,11 +31,19 @@ def held(s: Snapshot) -> Plan:
         # Other evidence to decide about: whoever approved what was seen before has not approved this.
         hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted, breach=hold.breach)
         return d.again()
-    hold = wound(d, hold)
+    if (more := widened(d, hold)) is not None:
+        return more
+    count = counted(d, hold)
+    if (counts := shown(hold, count)) != hold:
+        d.set(hold=counts)
+    hold = wound(d, counts)
     orders = (OrderKind.RETRY, OrderKind.MORE_SAMPLES, OrderKind.ABORT, OrderKind.ESCALATE, *STANDING)
     heard = hear(d, hold=hold, orders=orders, revision=d.canary.revision)
     if heard is not None:
         return _obey(d, hold, heard)
+    if hold.blocking and count.enough:
+        # Cut short between the ledger and its effect, or an approval that was one too few has become enough.
+        return _go_on(d, hold, _approved(d, hold, count))
     return waits(d, hold) or _timed_out(d, hold)
 
 
@@ -70,15 +80,37 @@ def _obey(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
 
 
 def _approve(d: Draft, hold: HoldStatus, heard: Heard) -> Plan:
-    if not hold.blocking:
-        heard.refuse(d, Reason.NOT_HELD, "There is no verdict to waive in this hold; retry it or abort.")
+    assert heard.review is not None
+    before, count = given_before(d, hold, heard.review), counted(d, hold, heard.review)
+    if (refusal := refusal_while_lapsed(count)) is not None:
+        heard.refuse(d, *refusal)
         return d.again()
     d.record(heard.entry(d))
-    where = "the bake" if hold.step == "bake" else d.step_name()
-    message = f"{heard.person} approved {where} of {d.canary.revision} against {', '.join(hold.blocking)}: {heard.why}"
+    of = f" ({count})" if count.needed > 1 else ""
+    message = f"{_approved(d, hold, count, by=heard.person)}{of}: {heard.why}"
+    if count.enough:
+        heard.accept(d, Reason.APPROVED, message)
+        return _go_on(d, hold, message)
+    if before is not None:
+        message = f"{heard.person} has approved this before, by {before.review}: it counts once, and there are {count}."
     heard.accept(d, Reason.APPROVED, message)
+    d.set(hold=shown(hold, count))
+    d.say(Reason.APPROVED, message)
+    return d.again()
+
+
+def _approved(d: Draft, hold: HoldStatus, count: Count, by: str = "") -> str:
+    where = "the bake" if hold.step == "bake" else d.step_name()
+    return f"{by or count.people} approved {where} of {d.canary.revision} against {', '.join(hold.blocking)}"
+
+
+def _go_on(d: Draft, hold: HoldStatus, message: str) -> Plan:
+    """Enough people have approved exactly what is held, and it stands in the ledger."""
     d.set(phase=Phase.BAKING if hold.step == "bake" else Phase.PROGRESSING, hold=None, progress_at=d.now)
     d.say(Reason.APPROVED, message)
+    if hold.reason == Reason.SAME_AUTHOR:
+        # Nothing was judged yet: the first step begins.
+        return d.again()
     return complete(d, message) if hold.step == "bake" else next_step(d)
 
 
@@ -102,6 +134,10 @@ def _retry(d: Draft, hold: HoldStatus, heard: Heard, does: str) -> Plan:
     where = "the bake" if hold.step == "bake" else d.step_name()
     message = f"{heard.person} {does} {where} of {d.canary.revision}, attempt {attempt}: {heard.why}"
     heard.accept(d, Reason.RETRIED, message)
+    if hold.reason == Reason.SAME_AUTHOR:
+        # From the beginning, by the contract as it is now and whoever wrote it.
+        d.go_back(Reason.RETRIED, message, then=AfterBack.START)
+        return rolling_back(d.s, d)
     if hold.step == "bake":
         d.set(phase=Phase.BAKING, attempt=attempt, hold=None, run="", progress_at=d.now)
     else:

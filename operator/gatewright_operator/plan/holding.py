@@ -38,6 +38,25 @@ def hold_without_verdict(d: Draft, reason: Reason, message: str, *, breach: bool
     return _held(d, reason, message, name, digest, (), breach, None)
 
 
+def hold_before_gates(
+    d: Draft, reason: Reason, message: str, evidence: str, blocking: tuple[str, ...]
+) -> Plan:
+    """HOLD before anything was judged, for a reason that a person's approval of `evidence` ends."""
+    d.record(d.entry("Held", cause=evidence, body={"reason": reason, "message": message}), required=False)
+    return _held(d, reason, message, run_name(d), evidence, blocking, False, evidence)
+
+
+def hold_for_lapsed(d: Draft, run: GateRun, verdict: Verdict, checks: tuple[str, ...]) -> Plan:
+    """HOLD where a waiver ended between the verdict that rests on it and its effect."""
+    message = f"It passed with a waiver for {', '.join(checks)} that has ended before it could go on: approve it again, or retry. {verdict.message}"
+    ended = verdict.model_copy(
+        update={"reason": Reason.WAIVER_ENDED, "message": message[:1024], "blocking": checks}
+    )
+    body = {"reason": Reason.WAIVER_ENDED, "message": message}
+    d.record(d.entry("Held", cause=str(verdict.evidence_digest), body=body))
+    return hold(d, run, ended)
+
+
 def _facts_digest(*facts: str) -> str:
     return digest_of_json(list(facts))
 
@@ -70,6 +89,8 @@ def _held(
             breach=breach,
             deadline=d.now + waits.timeout,
             escalate_at=d.now + escalate_after,
+            contract_written_by=d.canary.contract_written_by,
+            approvals_needed=waits.min_approvals,
         ),
     )
     d.say(reason, f"Held at {d.step_name()}: {message}", warning=True)

@@ -4,9 +4,8 @@ roll back all the same. A step `pause` waits for its time, or for a Resume."""
 from gatewright_analysis.kinds.base import format_duration, format_time
 from gatewright_analysis.kinds.rollout import Pause, Phase
 from gatewright_analysis.kinds.run import GateRun
-from gatewright_analysis.ledger import StandingPause
+from gatewright_analysis.ledger import StandingPause, people
 from gatewright_analysis.reasons import Reason
-from gatewright_analysis.waiver import waiver_in_force
 from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.order_refusals import command
@@ -53,13 +52,9 @@ def say_paused(d: Draft, pause: StandingPause) -> None:
 def waived_at(d: Draft, run: GateRun) -> bool:
     """A person approved this run's HOLD, the step after it had to wait for a Resume, and the waiver still counts."""
     here = (d.canary.revision, d.step_key(), d.status.attempt, run.metadata.name)
-    people = {
-        w.reviewer
-        for w in d.s.memory.waivers
-        if (w.revision, w.step, w.attempt, w.run) == here and waiver_in_force(d.now, w.expires_at, d.now)
-    }
+    given = [w for w in d.s.memory.waivers if (w.revision, w.step, w.attempt, w.run) == here]
     needed = d.s.pinned.spec.hold.min_approvals if d.s.pinned is not None else 1
-    return d.s.memory.orders.resumed_at is not None and len(people) >= needed
+    return d.s.memory.orders.resumed_at is not None and len(people(given, d.now)) >= needed
 
 
 def is_paused(d: Draft) -> StandingPause | None:

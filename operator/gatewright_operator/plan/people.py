@@ -14,6 +14,7 @@ from gatewright_analysis.kinds.rollout import HoldStatus
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan import refusals
 from gatewright_operator.plan.actions import Answer, Entry
+from gatewright_operator.plan.approvals import overtaken, refusal_of_scope
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.order_refusals import not_now, of_standing_order
 from gatewright_operator.plan.snapshot import Authorised
@@ -123,7 +124,9 @@ def _refusal_of_review(d: Draft, review: GateReview, hold: HoldStatus | None) ->
         return Reason.NOT_HELD, stale
     if (refusal := refusals.of_account(d, spec.rollout, spec.reviewer)) is not None:
         return refusal
-    return refusals.of_waiver(d, review, hold) if spec.decision is ReviewDecision.APPROVE else None
+    if spec.decision is not ReviewDecision.APPROVE:
+        return None
+    return refusals.of_waiver(d, review, hold) or refusal_of_scope(d, spec, hold)
 
 
 def _refusal_of_order(
@@ -175,7 +178,8 @@ def hear(
             refusal = _refusal_of_order(d, waiting.order, orders, revision)
         if refusal is None:
             return Heard(waiting.review, waiting.order)
-        if _recorded(d, waiting) and not _still_asked(waiting, hold):
+        void = waiting.review is not None and overtaken(waiting.review.spec, hold)
+        if _recorded(d, waiting) and not _still_asked(waiting, hold) and not void:
             _answer(
                 d,
                 waiting,

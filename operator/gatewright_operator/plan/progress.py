@@ -11,25 +11,29 @@ from gatewright_analysis.ledger import StandingPause
 from gatewright_analysis.reasons import Reason
 from gatewright_analysis.verdict import Decision
 from gatewright_operator.plan.actions import CreateRun, Plan
+from gatewright_operator.plan.approvals import lapsed
 from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.breaches import breach_of, let_be, run_entry, seconds_let_be
 from gatewright_operator.plan.contest import contested
 from gatewright_operator.plan.draft import Draft, summary
+from gatewright_operator.plan.duties import unseparated
 from gatewright_operator.plan.fingerprints import never_known, unpinned
-from gatewright_operator.plan.holding import hold, hold_without_verdict
+from gatewright_operator.plan.holding import hold, hold_for_lapsed, hold_without_verdict
 from gatewright_operator.plan.overriding import STANDING, obey, step_after, unpaused_by_kubectl
 from gatewright_operator.plan.pausing import enter_step, is_paused, say_paused, step_seconds_left, waived_at
 from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.promote import promote
+from gatewright_operator.plan.reach import approved_just_now
 from gatewright_operator.plan.runspec import bound, gate_spec, run_name
 from gatewright_operator.plan.snapshot import Snapshot
 from gatewright_operator.plan.standing import watched_run
 from gatewright_operator.plan.weight import is_written, set_weight
+from gatewright_operator.plan.widening import late_breached
 
 
 def progressing(s: Snapshot) -> Plan:
     d = Draft(s)
-    return interrupted(d) or _step(d)
+    return interrupted(d) or unseparated(d) or _step(d)
 
 
 def paused(s: Snapshot) -> Plan:
@@ -151,13 +155,14 @@ def _obey_order(d: Draft) -> Plan | None:
 
 
 def _breached(d: Draft) -> GateRun | None:
-    """The run that sends traffic back, whatever else stands in the way: by a breach during a HOLD or a pause, or by the
-    gate's own verdict."""
+    """The run that sends traffic back, whatever else stands in the way: by a breach during a HOLD or a pause, also one that
+    comes to light late, or by the gate's own verdict."""
     here = d.s.runs.get(run_name(d))
     waiting = d.status.phase is Phase.PAUSED or is_paused(d) is not None
     found = (
         here if here is not None and bound(d, here) else None,
         watched_run(d.s, d.status) if waiting else None,
+        late_breached(d),
     )
     return next((run for run in found if run is not None and breach_of(run) is not None), None)
 
@@ -231,6 +236,8 @@ def next_step(d: Draft, since: datetime | None = None) -> Plan:
 def _gate(d: Draft, gate: Gate) -> Plan:
     name = run_name(d)
     run = d.s.runs.get(name)
+    if run is None and approved_just_now(d):
+        return d.again()
     if run is None:
         waits = unpinned(
             d, late=lambda problem: hold_without_verdict(d, problem.reason, never_known(d, problem))
@@ -255,6 +262,8 @@ def _gate(d: Draft, gate: Gate) -> Plan:
     d.set(verdict=summary(verdict))
     entry = run_entry(d, run, verdict)
     match verdict.decision:
+        case Decision.PROMOTE if not d.known(entry) and (ended := lapsed(d, name)):
+            return hold_for_lapsed(d, run, verdict, ended)
         case Decision.PROMOTE if d.s.fingerprints.drifted:
             d.record(entry)
             return hold_without_verdict(d, Reason.WORLD_DRIFTED, d.s.fingerprints.drifted)

@@ -3,6 +3,7 @@
 from gatewright_analysis.kinds.base import format_duration
 from gatewright_analysis.kinds.review import OrderKind
 from gatewright_analysis.kinds.rollout import AfterBack, Phase, WeightStatus
+from gatewright_analysis.kinds.run import GateRun
 from gatewright_analysis.names import IN_FLIGHT, PINNED, RESUMED_BY
 from gatewright_analysis.reasons import Reason
 from gatewright_operator.plan.actions import PatchDeployment, Plan, SetFinalizer, SetSelector
@@ -18,6 +19,7 @@ from gatewright_operator.plan.people import hear
 from gatewright_operator.plan.restore import begin_restore
 from gatewright_operator.plan.snapshot import Snapshot
 from gatewright_operator.plan.standing import watched_run
+from gatewright_operator.plan.widening import late_breached
 from gatewright_operator.traffic.services import pinned_selector
 
 STALLED_SECONDS = 10.0
@@ -40,6 +42,8 @@ def promoting(s: Snapshot) -> Plan:
         return begin_restore(d, Reason.WORKLOAD_NOT_FOUND, "The Deployment is gone; clearing up.")
     if deployment.revision != d.canary.revision:
         return _another_template(d)
+    if (late := late_breached(d)) is not None and (back := _breached_late(d, late)) is not None:
+        return back
     # What is un-paused and settled is through: a mark put on now would only have to come off again.
     if deployment.paused or not (deployment.in_flight or deployment.settled):
         if s.memory.open is None or not s.memory.open.promoted:
@@ -140,6 +144,21 @@ def _pin_again(d: Draft) -> None:
     pinned = pinned_selector(originals.stable_selector, d.stable.pod_template_hash)
     if service.selector != pinned:
         d.do(SetSelector("stable", pinned, d.mark("BACK")))
+
+
+def _breached_late(d: Draft, run: GateRun) -> Plan | None:
+    """An approval let it go on while the breach was found. What was not un-paused yet never is. None: it is let be."""
+    deployment, breach = d.s.deployment, run.status.breach
+    assert deployment is not None
+    assert breach is not None
+    entry = run_entry(d, run, breach)
+    if let_be(d, run.metadata.name, breach.reason, breach.message, entry):
+        return None
+    d.set(verdict=summary(breach))
+    d.record(entry, required=False)
+    if not deployment.paused:
+        return begin_restore(d, Reason(breach.reason), breach.message)
+    return _take_back(d, Reason(breach.reason), breach.message, AfterBack.ROLLED_BACK, breach.run_id)
 
 
 def _unpause(d: Draft) -> None:

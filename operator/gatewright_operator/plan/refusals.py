@@ -53,8 +53,11 @@ def of_account(d: Draft, rollout: str, name: str) -> Refusal | None:
     )
 
 
-def unproven(d: Draft, written: datetime | None) -> Refusal | None:
-    """What proves who decides is missing or altered, or was when this was written: anybody could have signed it."""
+def unproven(d: Draft, written: datetime | None, *, entered: bool = False) -> Refusal | None:
+    """What proves who decides is missing or altered, or was when this was written: anybody could have signed it.
+
+    `entered`: it stands in the ledger, so it was proven when it was heard; a crash came before its effect.
+    """
     if not d.s.guarded:
         return (
             Reason.GUARD_MISSING,
@@ -66,7 +69,7 @@ def unproven(d: Draft, written: datetime | None) -> Refusal | None:
             f"Nothing proves now who wrote this: {d.s.waivers_unavailable}. Install the chart again, then decide again.",
         )
     since = d.s.proven_since
-    if since is not None and (written is None or written < since + SETTLES):
+    if since is not None and not entered and (written is None or written < since + SETTLES):
         return (
             Reason.WAIVERS_UNAVAILABLE,
             f"The policies that prove who wrote this were changed at {since.isoformat()}, when it stood already or was being written. Decide again.",
@@ -90,7 +93,9 @@ def of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> Refusal | None:
     """Whether an approval may waive what is held: whose it is, what it names, and until when."""
     spec = review.spec
     look = f"Look at it with: kubectl gate review {spec.rollout}"
-    if (refusal := unproven(d, review.metadata.creation_timestamp)) is not None:
+    uid = review.metadata.uid
+    entered = any(key.kind == "Review" and key.cause == uid for key in d.s.memory.keys)
+    if (refusal := unproven(d, review.metadata.creation_timestamp, entered=entered)) is not None:
         return refusal
     if hold.initiator and spec.reviewer == hold.initiator:
         return Reason.NOT_ALLOWED, f"{spec.reviewer} started this change; somebody else has to approve it."
@@ -117,7 +122,7 @@ def of_waiver(d: Draft, review: GateReview, hold: HoldStatus) -> Refusal | None:
         )
     if spec.expires_at is None:
         return Reason.EXPIRED, "An approval needs expiresAt."
-    if spec.expires_at <= d.now:
+    if not waiver_in_force(review.metadata.creation_timestamp or d.now, spec.expires_at, d.now):
         return Reason.EXPIRED, f"The approval ended at {spec.expires_at.isoformat()}, before it was heard."
     return _too_long(d, review)
 

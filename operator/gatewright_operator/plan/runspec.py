@@ -9,6 +9,7 @@ from gatewright_analysis.ledger import world_snapshot
 from gatewright_analysis.task import count_e_processes
 from gatewright_operator.plan.draft import PROPAGATION, Draft
 from gatewright_operator.plan.fingerprints import pins
+from gatewright_operator.plan.reach import reaching
 from gatewright_operator.plan.samples import pooled_for_samples
 from gatewright_operator.plan.snapshot import CanaryPods
 from gatewright_operator.workload import canary_name, config_of, declared_world, pod_prefix
@@ -30,22 +31,25 @@ def _name(d: Draft, attempt: int) -> str:
 def bound(d: Draft, run: GateRun) -> bool:
     """A verdict counts for exactly this Rollout, revision, step, attempt, contract and world."""
     spec = run.spec
-    given = (verdict for verdict in (run.status.verdict, run.status.breach) if verdict is not None)
+    status = run.status
+    given = (v for v in (status.verdict, status.held, status.breach) if v is not None)
     return (
-        spec.rollout_uid,
-        spec.revision,
-        spec.step,
-        spec.attempt,
-        spec.contract_digest,
-        spec.fingerprints,
-    ) == (
+        spec.step == d.step_key()
+        and of_this_attempt(d, run)
+        and all(verdict.change.world_snapshot == spec.world_snapshot for verdict in given)
+    )
+
+
+def of_this_attempt(d: Draft, run: GateRun) -> bool:
+    """Of this Rollout, revision and attempt, and so by the same contract, in the same world of models and judges."""
+    spec = run.spec
+    return (spec.rollout_uid, spec.revision, spec.attempt, spec.contract_digest, spec.fingerprints) == (
         d.s.rollout.metadata.uid,
         d.canary.revision,
-        d.step_key(),
         d.status.attempt,
         d.canary.contract_digest,
         pins(d),
-    ) and all(verdict.change.world_snapshot == spec.world_snapshot for verdict in given)
+    )
 
 
 def checks_at(contract: GateContractSpec, stage: Stage, chosen: tuple[str, ...] = ()) -> tuple[Check, ...]:
@@ -167,6 +171,7 @@ def _spec(
         more_samples=d.s.memory.more_samples_ordered(d.canary.revision, step, attempt),
         fingerprints=bound_to,
         on_inconclusive=on_inconclusive,
+        waivers=reaching(d, step, snapshot, (c.id for c in checks)),
     )
     pooled = tuple(dict.fromkeys((*pooled_for_samples(d, spec), *before)))
     return spec.model_copy(update={"pooled_from": pooled[-MOST_POOLED:]})

@@ -43,6 +43,8 @@ class PinnedContract:
     generation: int
     digest: str
     spec: GateContractSpec
+    written_by: str = ""
+    """Who the API server saw write it last, of the contract as it is now; empty when unproven."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class Snapshot:
     ledger_broken: str = ""
     """Why the chain does not verify; empty when it does."""
     guarded: bool = True
+    guard_gap: str = ""
+    """What is wrong with the policies that hold new templates; empty when nothing is."""
     waivers_unavailable: str = ""
     """What is wrong with the policies that prove who decides; empty when they stand as the chart ships them."""
     proven_since: datetime | None = None

@@ -19,6 +19,7 @@ from gatewright_operator.plan.adopt import refuse
 from gatewright_operator.plan.back import canary_gone
 from gatewright_operator.plan.checks import first_problem
 from gatewright_operator.plan.draft import Draft
+from gatewright_operator.plan.duties import disclosed
 from gatewright_operator.plan.recover import begun_unnoticed
 from gatewright_operator.plan.snapshot import PinnedContract, Problem
 from gatewright_operator.traffic.services import ServiceView, canary_selector, pinned_selector
@@ -70,6 +71,7 @@ def start(d: Draft) -> Plan:
             revision=deployment.revision,
             initiator=deployment.initiator,
             contract_digest=contract.digest,
+            contract_written_by=contract.written_by,
             images=deployment.images,
         )
     )
@@ -128,7 +130,7 @@ def start(d: Draft) -> Plan:
     who = canary.initiator or "an unproven writer"
     d.say(
         Reason.STARTED,
-        f"Revision {canary.revision} by {who} starts against {stable.revision}, attempt {attempt}, contract {contract.name}@{contract.generation}.",
+        f"Revision {canary.revision} by {who} starts against {stable.revision}, attempt {attempt}, contract {contract.name}@{contract.generation}{disclosed(d)}.",
     )
     return d.again()
 

@@ -1,0 +1,1 @@
+"""Tells sinks what stands in status: own tasks and connections, beside everything that decides."""
