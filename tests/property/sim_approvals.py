@@ -37,7 +37,13 @@ def held(judge: Judge, needed: int, gates: int) -> tuple[World, Invariants]:
     """v2, held at the gate that `judge` stops it at; fork it, it is shared."""
     world = World()
     world.furnish(objects.rollout(GATES if gates > 1 else ONE_GATE, bake=None))
-    world.api.patch("admin", GATE_CONTRACTS, NAMESPACE, NAME, {"spec": {"hold": {"minApprovals": needed}}})
+    world.api.patch(
+        "admin",
+        GATE_CONTRACTS,
+        NAMESPACE,
+        NAME,
+        {"spec": {"hold": {"minApprovals": needed, "timeout": "30s"}}},
+    )
     invariants = Invariants(world)
     process = Process(world)
 

@@ -1,0 +1,128 @@
+"""What an approval is good for, with real people on a real control plane: two at once, a span, another revision."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from devcluster import Instance
+from devcluster.install import Operator
+from tests.cluster.releases import DOUBTFUL, STEPS, TWO_STEPS, Person, Release, contract
+from tests.cluster.support import eventually
+
+pytestmark = pytest.mark.timeout(300)
+
+REVIEWER = ("gatewright-reviewer",)
+
+
+def held_release(
+    cluster: Instance, namespace: str, *, steps: list[Any] = STEPS, hold: dict[str, Any] | None = None
+) -> Release:
+    shop = Release.create(cluster, namespace, steps=steps, contract_spec=contract(hold=hold or {}))
+    with shop.traffic():
+        shop.release(**DOUBTFUL)
+        shop.phase("Held")
+    return shop
+
+
+def together(shop: Release, *people: Path) -> list[Any]:
+    """Approvals of what is held now, sent at the same time; what the operator says to each."""
+    with ThreadPoolExecutor(len(people)) as pool:
+        written = list(pool.map(lambda who: shop.review("Approve", who=who), people))
+    assert all(one.ok for one in written), [one.err for one in written]
+    return [shop.answer("gatereviews.gatewright.dev", one) for one in written]
+
+
+def test_two_people_at_once_are_two_approvals(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    shop = held_release(cluster, namespace, hold={"minApprovals": 2})
+    both = [as_user(f"reviewer-{name}", roles=REVIEWER) for name in "ab"]
+    answers = together(shop, *both)
+    assert [one["outcome"] for one in answers] == ["Accepted", "Accepted"]
+    said = " ".join(sorted(one["message"] for one in answers))
+    assert "1 of 2 approvals" in said
+    assert "2 of 2 approvals" in said
+    shop.phase("Idle")
+    names = sorted(entry["actor"]["name"] for entry in shop.entries("Review"))
+    assert names == ["reviewer-a", "reviewer-b"], "each has an entry of their own"
+    shop.verify_ledger()
+
+
+def test_one_person_twice_is_one_approval(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    shop = held_release(cluster, namespace, hold={"minApprovals": 2})
+    reviewer = as_user("reviewer-a", roles=REVIEWER)
+    first, second = (
+        shop.answer("gatereviews.gatewright.dev", shop.review("Approve", who=reviewer)) for _ in range(2)
+    )
+    assert "1 of 2 approvals" in first["message"]
+    assert second["outcome"] == "Accepted"
+    assert "it counts once" in second["message"]
+    hold = shop.status["hold"]
+    assert ([one["reviewer"] for one in hold["approvals"]], hold["approvalsNeeded"]) == (["reviewer-a"], 2)
+
+
+def test_a_waiver_for_all_that_follow_reaches_the_next_gate(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    shop = held_release(cluster, namespace, steps=TWO_STEPS)
+    reviewer = as_user("reviewer-a", roles=REVIEWER)
+    with shop.traffic():
+        written = shop.review("Approve", who=reviewer, through="Remaining")
+        assert written.ok, written.err
+        shop.phase("Idle")
+    name = written.json["metadata"]["name"]
+    last = shop.entries("Verdict")[-1]["body"]["verdict"]
+    assert (last["step"], last["decision"]) == ("3", "PROMOTE")
+    [check] = last["checks"]
+    assert check["status"] == "pass" or (
+        check["status"] == "waived" and check["evidence"][0]["uri"] == f"gatereviews.gatewright.dev/{name}"
+    ), check
+    run = next(r for r in shop.all("gateruns.gatewright.dev") if r["spec"]["step"] == "3")
+    assert [one["review"] for one in run["spec"]["waivers"]] == [name]
+    shop.verify_ledger()
+
+
+def test_an_approval_of_one_revision_is_none_of_the_next(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    shop = held_release(cluster, namespace)
+    hold, revision = shop.status["hold"], shop.status["canary"]["revision"]
+    reviewer = as_user("reviewer-a", roles=REVIEWER)
+    with shop.traffic():
+        shop.release(**DOUBTFUL | {"VERSION": "v3"})
+        eventually(
+            lambda: shop.status.get("phase") == "Held" and shop.status["canary"]["revision"] != revision,
+            120,
+            "v3 is held",
+        )
+    same = {field: hold[field] for field in ("run", "step", "evidenceDigest", "worldSnapshot")}
+    answer = shop.review("Approve", who=reviewer, revision=revision, checks=hold["blocking"], **same)
+    assert not answer.ok, "the API server refuses what names another revision than the one that is held"
+    assert shop.status["phase"] == "Held"
+
+
+def test_an_approval_and_a_new_revision_in_the_same_second_never_promote_the_new_one(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    """As many times as fit into half a minute, at least twice."""
+    shop = held_release(cluster, namespace)
+    reviewer, ends, round_ = as_user("reviewer-a", roles=REVIEWER), monotonic() + 30, 0
+    with shop.traffic():
+        while round_ < 2 or monotonic() < ends:
+            round_ += 1
+            with ThreadPoolExecutor(2) as pool:
+                approving = pool.submit(shop.review, "Approve", who=reviewer)
+                pool.submit(shop.release, **DOUBTFUL | {"VERSION": f"v{round_ + 2}"}).result()
+                approving.result()
+            status = shop.phase("Held", "RolledBack", timeout=120)
+            if status["phase"] == "RolledBack":
+                break
+    promoted = [entry["key"]["revision"] for entry in shop.entries("Promoted")]
+    approved = {entry["body"]["spec"]["revision"] for entry in shop.entries("Review")}
+    assert set(promoted) <= approved, "promoted without an approval of its own"
+    shop.verify_ledger()
