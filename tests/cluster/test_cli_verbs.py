@@ -22,7 +22,7 @@ import yaml
 from gatewright_analysis.ledger import Actor, EntryKey, Ledger, NewEntry, segment_name
 from gatewright_analysis.names import LEDGER_LABEL
 from tests.cluster.shop import Shop, allowed, deployment, rollout
-from tests.cluster.support import kubectl_program
+from tests.cluster.support import eventually, kubectl_program
 from tests.cluster.test_cli import CANARY, DIGEST, Release, Said, run_plugin
 from tools import plugin_package
 
@@ -292,6 +292,24 @@ class TestLogins:
 
     def test_colours_are_for_terminals(self, hold: Release) -> None:
         assert "\x1b" not in hold.gate(hold.shop.admin, "status", "checkout").out
+
+
+UNDO_PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "undo-a-release.md"
+
+
+def test_the_error_of_a_refused_undo_is_in_the_pages_and_in_the_help_of_abort(gated: Shop) -> None:
+    def replica_sets(count: int) -> bool:
+        return len(gated.run(gated.admin, "get", "replicasets", "-o", "json").json["items"]) == count
+
+    eventually(lambda: replica_sets(1), 60, "the first ReplicaSet is there")
+    gated.operator("set", "image", "deployment/checkout", "app=shop/checkout:v2")
+    eventually(lambda: replica_sets(2), 60, "the second ReplicaSet is there")
+    gated.hold()
+    undone = gated.run(gated.developer(), "rollout", "undo", "deployment/checkout")
+    assert not undone.ok
+    assert undone.err.strip().splitlines()[-1] in UNDO_PAGE.read_text(), undone.err
+    told = run_plugin(gated.admin, "abort", "--help").out
+    assert "kubectl rollout undo" in told
 
 
 class TestCompletion:
