@@ -21,7 +21,11 @@ Object = dict[str, Any]
 
 CANARY, STABLE = "3f2a9c1d0e", "91bd22ac07"
 CONTRACT: Object = {
-    "hold": {"maxWaiver": "48h", "minApprovals": 2},
+    "hold": {
+        "maxWaiver": "48h",
+        "minApprovals": 2,
+        "serviceAccounts": ["system:serviceaccount:shop:oncall"],
+    },
     "checks": [
         {
             "id": "http-success",
@@ -132,7 +136,7 @@ def held_release(
         {
             "phase": "Decided",
             "message": outcome.message,
-            "evidence": {"configMap": f"{run_name}-evidence", "digest": digest},
+            "evidence": {"configMap": f"{run_name}-{digest[7:17]}", "digest": digest},
             "verdict": {
                 "decision": "HOLD", "runId": run_name, "stage": "Canary", "step": "1", "attempt": 1, "startedAt": stamp(began),
                 "finishedAt": stamp(held_at), "change": change, "blocking": list(outcome.blocking), "evidenceDigest": digest,
@@ -169,7 +173,7 @@ def held_release(
             "kind": "ConfigMap",
             "immutable": True,
             "metadata": {
-                "name": f"{run_name}-evidence",
+                "name": f"{run_name}-{digest[7:17]}",
                 "namespace": namespace,
                 "labels": {EVIDENCE_LABEL: "true", ROLLOUT_LABEL: name},
                 "annotations": {DIGEST_ANNOTATION: digest},

@@ -165,7 +165,7 @@ def _command(words: str, command: argparse.ArgumentParser) -> str:
         lines.append(f"{command.description}\n")
     for action in arguments:
         if action.help:
-            lines.append(f"* `{_name(action)}` {action.help}")
+            lines.append(f"* `{_name(action)}` {action.help.replace('%%', '%')}")
     if any(action.help for action in arguments):
         lines.append("")
     return "\n".join(lines)

@@ -179,7 +179,7 @@ KINDS: Final = (
             Column("Given-Up", ".status.givenUp", "integer"),
             Column("Last", ".status.lastSentAt", "date"),
             _AGE,
-            Column("On", ".spec.on", wide=True),
+            Column("Notices", ".spec.notices", wide=True),
             Column("Message", '.status.conditions[?(@.type=="Ready")].message', wide=True),
         ),
         cluster=True,

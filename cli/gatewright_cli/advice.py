@@ -50,7 +50,9 @@ def advise(check: Object) -> str:
         missing = f"{planned - seen} more samples ({seen} of {planned} so far)"
         return f"{missing}: more traffic, or a longer maxDuration"
     if reason == "BelowThreshold" and lower is not None and threshold is not None:
-        more = f", or {planned - seen} more samples" if planned > seen else ""
+        # After the planned look a pass needs far more than was planned; the verdict's own sentence says how many.
+        spent = (check.get("statistics") or {}).get("ticketUsed")
+        more = f", or {planned - seen} more samples" if planned > seen and not spent else ""
         return (
             f"a proven share of at least {share(threshold, lower)}; proven is {share(lower, threshold)}{more}"
         )

@@ -4,7 +4,6 @@ import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from gatewright_analysis.evidence.packed import unpack
@@ -12,7 +11,7 @@ from gatewright_analysis.evidence.record import CheckRecord, UnreadableRecord, r
 from gatewright_cli.advice import advise, after_approval
 from gatewright_cli.excerpt import bad_ratios, excerpt, sparkline
 from gatewright_cli.kube import Object
-from gatewright_cli.output import ago, clean, parse_time, shorten, span, until
+from gatewright_cli.output import clean
 from gatewright_cli.view import UNPROVEN, View, checks_of, proven, step_word
 
 _GOOD = ("pass", "waived", "not_proven")
@@ -102,6 +101,12 @@ class Case:
     def bad_ratios(self, check: Object) -> list[float | None]:
         return bad_ratios(self.records.get(str(check.get("id"))))
 
+    def sparkline(self, check: Object) -> str:
+        """The bad share of each window as a bar; half the height is the limit, where the check has one."""
+        threshold = check.get("threshold")
+        limit = 1 - threshold if isinstance(threshold, int | float) and 0 < threshold < 1 else None
+        return sparkline(self.bad_ratios(check), limit)
+
     @property
     def contract_changed(self) -> bool:
         """The contract is another by now than the one that judged."""
@@ -143,7 +148,7 @@ def as_json(case: Case) -> dict[str, Any]:
                 **check,
                 "wouldChange": advise(check),
                 "excerpt": case.excerpt(check),
-                "sparkline": sparkline(case.bad_ratios(check)),
+                "sparkline": case.sparkline(check),
                 "badRatios": case.bad_ratios(check),
             }
             for check in case.blocking
@@ -198,7 +203,9 @@ def approving(case: Case) -> str:
     start = (
         f"{missing} more people have to approve; on the last one's word" if missing > 1 else "On your word"
     )
-    longest = case.hold_policy.get("maxWaiver")
+    # By status, as the policies go by it: the contract may be another by now than the one that judged.
+    decisions = case.view.status.get("decisions") or {}
+    longest = decisions.get("maxWaiver") or case.hold_policy.get("maxWaiver")
     bound = f", {clean(longest)} at most" if longest else ""
     return (
         f"{breach}{start} {on_approval(case)}. The waiver is for these checks, this evidence, revision and world, at "
@@ -238,105 +245,6 @@ def commands(case: Case, repeated: str) -> list[list[str]]:
         [f"kubectl gate approve {name} {tail}", "--expires 24h --reason '…'"],
         *([f"kubectl gate {verb} {name} {tail}", "--reason '…'"] for verb in verbs),
     ]
-
-
-def facts(case: Case, now: datetime) -> list[tuple[str, str]]:
-    """Title and text of what is known about the HOLD besides its checks. Cleaned of control characters."""
-    shown = f"{case.hold.get('run', '')}  {str(case.hold.get('evidenceDigest', ''))[:19]}"
-    found = [
-        ("change", _change(case)),
-        ("started by", starter(case)),
-        ("contract", _contract(case)),
-        ("attempt", _attempts(case, now)),
-        ("held", held(case, now)),
-        ("approved by", _approvals(case, now)),
-        ("evidence", f"{shown}; {case.unread}" if case.unread else shown),
-    ]
-    return [(title, clean(text)) for title, text in found if text]
-
-
-def starter(case: Case) -> str:
-    """Who started the change, whether that is proven, and whether the contract is by the same hand."""
-    who = proven(case.hold.get("initiator"))
-    if who == UNPROVEN:
-        named = shorten(str(case.hold.get("initiator") or ""), 40)
-        seen = f" ({named} wrote it, for somebody)" if named else ""
-        return f"{who}: no person was seen to write this template, so it could be anybody's{seen}"
-    if case.same_hand:
-        return f"{shorten(who, 34)}, proven; the same person wrote the contract last"
-    return f"{shorten(who, 40)}, proven by the API server"
-
-
-def _change(case: Case) -> str:
-    canary = case.view.status.get("canary") or {}
-    images = shorten(", ".join(map(str, canary.get("images") or [])), 60)
-    return f"revision {canary.get('revision', '?')}  {images}"
-
-
-def _contract(case: Case) -> str:
-    spec = (case.view.run or {}).get("spec") or {}
-    name = spec.get("contract", (case.view.spec.get("contractRef") or {}).get("name", "?"))
-    writer = case.hold.get("contractWrittenBy")
-    by = f", last written by {shorten(proven(writer), 30)}" if writer else ""
-    changed = ", changed since" if case.contract_changed else ""
-    digest = str(spec.get("contractDigest") or "")[:19]
-    return f"{name}@{spec.get('contractGeneration', '?')}  {digest}{by}{changed}"
-
-
-def _attempts(case: Case, now: datetime) -> str:
-    text = f"{case.view.status.get('attempt', 0)}"
-    runs = [told(each) for each in earlier(case)]
-    if not runs:
-        return f"{text}, the first run of this gate"
-    last = runs[-1]
-    said = f"{last['decision'] or 'undecided'} {last['reason'] or ''}".strip()
-    return f"{text}; {len(runs)} earlier at this gate, the last: {said}, {ago(last['finishedAt'], now)}"
-
-
-def held(case: Case, now: datetime) -> str:
-    """Since when, when it was or will be escalated, when the wait ends and in what; or that the clock stands."""
-    hold = case.hold
-    return f"{ago(hold.get('since'), now)}; {clock(hold, now)}{_end(case)}"
-
-
-def clock(hold: Object, now: datetime) -> str:
-    """The countdown of a HOLD: `escalates in 3m; the wait ends in 20h`."""
-    stopped = parse_time(hold.get("clockStoppedSince"))
-    if stopped is not None:
-        source = shorten(str(hold.get("clockStoppedBy") or "a source is down"), 60).rstrip(".")
-        return f"its clock stands for {span(now - stopped)}: {source}"
-    escalated, escalates = hold.get("escalatedAt"), parse_time(hold.get("escalateAt"))
-    if escalated:
-        louder = f"escalated {ago(escalated, now)}; "
-    elif escalates is None:
-        louder = ""
-    else:
-        louder = f"escalates {until(hold['escalateAt'], now) if escalates > now else 'now'}; "
-    return f"{louder}the wait ends {until(hold.get('deadline'), now)}"
-
-
-def _end(case: Case) -> str:
-    if case.hold.get("clockStoppedSince"):
-        return ""
-    match str(case.hold_policy.get("onTimeout")):
-        case "Rollback" if case.hold.get("breach"):
-            return ", then it rolls back"
-        case "Rollback" | "Hold":
-            return ", then it stays held"
-        case _:
-            return ""
-
-
-def _approvals(case: Case, now: datetime) -> str:
-    """Nothing where one person suffices and none has spoken."""
-    if case.approvals_needed == 1 and not case.approvals:
-        return ""
-    names = ", ".join(
-        f"{shorten(str(each.get('reviewer', '?')), 24)} (ends {until(each.get('expiresAt'), now)})"
-        for each in case.approvals
-    )
-    count = f"{len(case.approvals)} of {case.approvals_needed}"
-    return f"{count}: {names}" if names else f"{count}: nobody yet"
 
 
 def _records(evidence: Object | None, digest: object) -> tuple[Mapping[str, CheckRecord], str]:

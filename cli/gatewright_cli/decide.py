@@ -4,11 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from gatewright_analysis.names import API_VERSION
 from gatewright_analysis.waiver import waiver_in_force
-from gatewright_cli import durations
+from gatewright_cli import durations, orders
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound, Unreachable, UsageError
 from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, User, path
@@ -18,7 +18,15 @@ from gatewright_cli.view import View, proven, step_word
 REASON_SHORTEST, REASON_LONGEST = 10, 1024
 ANSWER_POLL_SECONDS = 0.3
 EFFECT_SECONDS = 3.0
-ORDERS = {"abort": "Abort", "retry": "Retry", "more-samples": "MoreSamples", "escalate": "Escalate"}
+ORDERS = {
+    "abort": "Abort",
+    "retry": "Retry",
+    "more-samples": "MoreSamples",
+    "escalate": "Escalate",
+    **orders.STANDING,
+}
+_FOLLOWS = ("phase", "hold", "attempt", "paused", "currentStep")
+"""Parts of a Rollout's status, one of which changes when a decision is obeyed."""
 _ABORTABLE = frozenset(("Progressing", "Paused", "Held", "Promoting", "Baking"))
 
 
@@ -31,6 +39,9 @@ class Word:
     reason: str
     expires: str | None = None
     through: str | None = None
+    to: str | None = None
+    """Override: `promote`, or a step as people count."""
+    ignore_breach: bool = False
     yes: bool = False
     timeout: timedelta = timedelta(seconds=30)
     output: Output = Output.TEXT
@@ -38,7 +49,7 @@ class Word:
 
 def run(kube: Kube, word: Word) -> Exit:
     """Create the object and wait for the operator's answer. Raises NotAllowed with the refuser's sentence."""
-    check_reason(word.reason)
+    check_reason(word)
     me, rollout = kube.whoami_and_rollout(word.rollout)
     view = View(rollout)
     kind, manifest = "gateorders", order_of(view, me, word, kube.flags.repeated)
@@ -53,12 +64,13 @@ def run(kube: Kube, word: Word) -> Exit:
     return report(view, kind, answered, word, kube.flags.repeated)
 
 
-def check_reason(reason: str) -> None:
+def check_reason(word: Word) -> None:
     """Raises UsageError for one that the API server would refuse: before anything is sent."""
-    if not REASON_SHORTEST <= len(reason.strip()) <= REASON_LONGEST:
+    if not REASON_SHORTEST <= len(word.reason.strip()) <= REASON_LONGEST:
         raise UsageError(
             f"--reason needs {REASON_SHORTEST} to {REASON_LONGEST} characters: say why, it is what the ledger keeps of "
-            "your decision."
+            "your decision.",
+            then=f"kubectl gate {word.verb} --help",
         )
 
 
@@ -69,10 +81,11 @@ def expiry(text: str, now: datetime) -> datetime:
     )
     if moment is None:
         raise UsageError(
-            f"--expires {text!r} is neither a length such as 24h nor a time such as 2030-01-31T18:00:00Z."
+            f"--expires {text!r} is neither a length such as 24h nor a time such as 2030-01-31T18:00:00Z.",
+            then="kubectl gate approve --help",
         )
     if not waiver_in_force(now, moment, now):
-        raise UsageError(f"--expires {text} has passed.")
+        raise UsageError(f"--expires {text} has passed.", then="kubectl gate approve --help")
     return moment
 
 
@@ -87,12 +100,18 @@ def order_of(view: View, me: User, word: Word, repeated: str) -> Object:
         "groups": list(me.groups),
         "reason": word.reason.strip(),
     }
+    if word.verb == "override":
+        now = datetime.now(UTC)
+        ends = None if word.expires is None else expiry(word.expires, now)
+        spec |= orders.override_of(view, word.to, word.ignore_breach, ends, now)
     return object_of("GateOrder", view, spec)
 
 
 def order_revision(view: View, verb: str, repeated: str) -> str:
     """Abort is about the revision on its way; Retry about the one that is held, else the one that was refused; more
     samples about the one that is held."""
+    if verb in orders.STANDING:
+        return orders.revision_of(view, verb, repeated)
     status = view.status
     canary = str((status.get("canary") or {}).get("revision") or "")
     if verb == "abort":
@@ -135,6 +154,8 @@ def _confirmed(view: View, me: User, manifest: Object) -> bool:
         where = step_word(view.spec.get("steps") or [], hold["step"])
         lines += fold(f"Held at {where}: {hold.get('message') or hold.get('reason')}", lines=3)
         lines.append(f"  Started by {clean(proven(hold.get('initiator')))}")
+    if "override" in spec:
+        lines.append(f"  {orders.consequence(view, spec)}")
     print_lines(lines)
     try:
         return input(f"{what}? [y/N] ").strip().lower() in ("y", "yes")
@@ -180,7 +201,7 @@ def await_effect(
         except GateError:
             return None  # the decision stands and was answered; that is what this command is about
         status = rollout.get("status") or {}
-        if any(status.get(key) != before.status.get(key) for key in ("phase", "hold", "attempt")):
+        if any(status.get(key) != before.status.get(key) for key in _FOLLOWS):
             return rollout
         sleep(ANSWER_POLL_SECONDS)
     return None

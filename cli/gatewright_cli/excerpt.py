@@ -41,15 +41,16 @@ def bad_ratios(record: CheckRecord | None) -> list[float | None]:
     return [_ratio(window) for window in record.windows]
 
 
-def sparkline(values: Sequence[float | None], columns: int = BARS_SHOWN) -> str:
-    """One character a value, or one for a few neighbours; the highest bar is the greatest of them."""
+def sparkline(values: Sequence[float | None], limit: float | None = None, columns: int = BARS_SHOWN) -> str:
+    """One character a value, or one for a few neighbours. With a `limit`, bars of half the height are at it; the highest
+    is twice that, or the greatest value where that is more."""
     if not any(value is not None for value in values):
         return ""
     size = math.ceil(len(values) / columns)
     groups = [values[start : start + size] for start in range(0, len(values), size)]
     means = [_mean([value for value in group if value is not None]) for group in groups]
     known = [mean for mean in means if mean is not None]
-    low, high = min(0.0, *known), max(0.0, *known)
+    low, high = min(0.0, *known), max(2 * (limit or 0.0), *known)
     return "".join(GAP if mean is None else _bar(mean, low, high) for mean in means)
 
 

@@ -45,6 +45,7 @@ OWN_WITH_VALUE = frozenset(
     (
         "--reason",
         "--expires",
+        "--to",
         "--through",
         "--timeout",
         "--image",

@@ -17,8 +17,9 @@ from gatewright_cli.decide import (
     report,
 )
 from gatewright_cli.errors import Exit, NotAllowed, Superseded, UsageError
+from gatewright_cli.flags import KubeFlags
 from gatewright_cli.kube import Kube, Object, User, path
-from gatewright_cli.output import PLAIN, Style, clean
+from gatewright_cli.output import PLAIN, Style, clean, shorten
 from gatewright_cli.review import not_held, of_rollout, short
 from gatewright_cli.view import View, step_word
 
@@ -35,8 +36,8 @@ def run(kube: Kube, word: Word) -> Exit:
     Raises UsageError before anything is sent, Superseded when the HOLD changed while it was looked at, NotAllowed with
     the refuser's sentence.
     """
-    check_reason(word.reason)
-    asking = may_go_on(word, sys.stdin.isatty() and sys.stderr.isatty())
+    check_reason(word)
+    asking = may_go_on(word, sys.stdin.isatty() and sys.stderr.isatty(), kube.flags)
     expires_at = None if word.expires is None else expiry(word.expires, datetime.now(UTC))
     me, rollout = kube.whoami_and_rollout(word.rollout)
     view = View(rollout)
@@ -55,13 +56,14 @@ def run(kube: Kube, word: Word) -> Exit:
     return report(view, KIND, answered, word, kube.flags.repeated, followed(view, after))
 
 
-def may_go_on(word: Word, terminal: bool) -> bool:
+def may_go_on(word: Word, terminal: bool, flags: KubeFlags) -> bool:
     """Is there something to ask? Raises UsageError where nobody can be asked and nobody said `--yes`."""
     if not word.yes and not terminal:
+        namespace = f" -n {flags.namespace}" if flags.namespace else ""
         raise UsageError(
             f"This would {word.verb.replace('-', ' ')} what is held, and there is no terminal to ask at: add --yes "
             "where that is meant.",
-            then=f"kubectl gate review {word.rollout}",
+            then=f"kubectl gate review {word.rollout}{namespace}{flags.repeated}",
         )
     return not word.yes
 
@@ -139,7 +141,7 @@ def written(view: View, spec: Object) -> list[str]:
             else step_word(view.spec.get("steps") or [], reach)
         )
         span = f", through {far}" if "through" in spec else f", for {far} alone"
-        lines.append(f"  a waiver of {len(spec['checks'])} checks until {spec['expiresAt']}{span}")
+        lines.append(f"  waives {shorten(', '.join(spec['checks']), 44)} until {spec['expiresAt']}{span}")
     return lines
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gatewright_analysis.names import VERB_APPROVE
-from gatewright_cli.case import clock
+from gatewright_cli.countdown import countdown
 from gatewright_cli.errors import Exit
 from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, path
@@ -123,7 +123,7 @@ def render(
         more = [
             str((rollout["status"].get("canary") or {}).get("revision", "")),
             str(hold.get("run", "")),
-            clock(hold, now),
+            countdown(hold, now),
         ]
         cells = [
             "?" if since is None else span(now - since),

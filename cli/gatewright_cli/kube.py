@@ -111,17 +111,14 @@ class Kube:
         info = me.get("status", {}).get("userInfo", {})
         return User(info.get("username", ""), tuple(info.get("groups", ()))), rollout
 
-    def may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> list[bool | None]:
-        """May I `verb` these Rollouts, given as (namespace, name)? None where the API server did not say."""
-        return self.me_and_may(verb, rollouts)[1]
-
     def allowed(self, asked: Iterable[Object]) -> list[bool | None]:
         """What `kubectl auth can-i` asks, for each of these resourceAttributes; None where there was no answer."""
         answers = self._several([_may_i(each) for each in asked])
         return [_allowed(answer) for answer in answers]
 
     def me_and_may(self, verb: str, rollouts: Iterable[tuple[str, str]]) -> tuple[str, list[bool | None]]:
-        """The caller's name (empty where the API server did not say) and whether they may, asked at once."""
+        """The caller's name (empty where the API server did not say), and of each of these Rollouts, as (namespace, name),
+        whether they may `verb` it: None where it did not say."""
         me, *answers = self._several(
             [
                 (["auth", "whoami", "-o", "json"], None),
@@ -270,8 +267,7 @@ def explain(stderr: str) -> GateError:
     if "(AlreadyExists)" in text:
         return AlreadyExists(_bare(text))
     if "(NotFound)" in text:
-        listed = f"kubectl get rollouts.{GROUP} -A" if f"rollouts.{GROUP}" in text else ""
-        return NotFound(_bare(text), then=listed)
+        return NotFound(_bare(text), then="kubectl gate get -A" if f"rollouts.{GROUP}" in text else "")
     if _NO_NETWORK.search(text):
         return Unreachable(_bare(text), then="kubectl cluster-info")
     contexts = "kubectl config get-contexts" if "context" in text or "kubeconfig" in text.lower() else ""

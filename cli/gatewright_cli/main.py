@@ -108,6 +108,8 @@ def _on_cluster(flags: KubeFlags, args: argparse.Namespace) -> int:
                 reason=args.reason,
                 expires=getattr(args, "expires", None),
                 through=getattr(args, "through", None),
+                to=getattr(args, "to", None),
+                ignore_breach=getattr(args, "ignore_breach", False),
                 yes=args.yes,
                 timeout=durations.parse(args.timeout, "--timeout"),
                 output=_output(args),

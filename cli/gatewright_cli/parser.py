@@ -152,8 +152,9 @@ def gate_parser(only: str | None = None) -> Parser:
         example="kubectl gate escalate checkout -n shop --reason 'I cannot judge these errors'",
     )
 
-    from gatewright_cli import parser_verbs
+    from gatewright_cli import parser_orders, parser_verbs
 
+    parser_orders.add(commands)
     parser_verbs.add(commands)
     ledger = commands.add_parser(
         "ledger",

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from gatewright_analysis.names import ROLLOUT_LABEL
 from gatewright_cli.advice import advise
-from gatewright_cli.case import Case, approving, as_json, commands, evidence_name, facts, where
+from gatewright_cli.case import Case, approving, as_json, commands, evidence_name, where
 from gatewright_cli.checks import check_table
 from gatewright_cli.errors import Exit, GateError, NotAllowed, NotFound
-from gatewright_cli.excerpt import sparkline
+from gatewright_cli.facts import facts
 from gatewright_cli.formats import Output, show, show_names
 from gatewright_cli.kube import Kube, Object, path
 from gatewright_cli.output import PLAIN, WIDTH, Style, clean, fold, print_lines, shorten, table, width
@@ -19,6 +19,8 @@ __all__ = ["Case", "as_json", "commands", "not_held", "read", "render", "run", "
 
 HEIGHT = 40
 """Lines of a screen that a review fits on."""
+ASKING = 5
+"""Of them, those that a question before a decision takes."""
 CHECKS_SHOWN = 5
 RUNS_READ = 50
 _INDENT = "    "
@@ -28,8 +30,9 @@ _INDENT = "    "
 class Room:
     """Lines there are for each thing; the first of `ROOMS` that fits the screen is taken."""
 
-    why: int = 3
+    why: int = 4
     note: int = 2
+    seen: int = 2
     said: int = 2
     """What each check says of itself, and its hint."""
     hint: int = 1
@@ -41,13 +44,18 @@ class Room:
 
 ROOMS = (
     Room(),
-    Room(said=1),
-    Room(said=1, hint=0, needs=1),
-    Room(said=0, hint=0, needs=1),
-    Room(why=2, note=1, said=0, hint=0, needs=1, approving=3),
-    Room(why=2, note=1, said=0, hint=0, needs=1, approving=3, again=0),
-    Room(why=1, note=1, said=0, hint=0, needs=0, approving=3, again=0),
-    Room(why=1, note=1, said=0, hint=0, needs=0, approving=3, again=0, checks=3),
+    Room(why=3, said=1),
+    Room(why=3, said=1, hint=0, needs=1),
+    Room(why=3, said=0, hint=0, needs=1),
+    Room(why=3, said=0, hint=0, needs=1, seen=1),
+    Room(why=2, note=1, said=0, hint=0, needs=1, seen=1, approving=3),
+    Room(why=2, note=1, said=0, hint=0, needs=1, seen=1, approving=3, again=0),
+    Room(why=1, note=1, said=0, hint=0, needs=0, seen=1, approving=3, again=0),
+    Room(why=1, note=1, said=0, hint=0, needs=0, seen=1, approving=3, again=0, checks=3),
+)
+SHORT = (
+    Room(why=2, note=1, said=0, hint=0, needs=1, again=0),
+    Room(why=2, note=1, said=0, hint=0, needs=0, seen=1, again=0),
 )
 
 
@@ -127,16 +135,20 @@ def render(case: Case, now: datetime, style: Style = PLAIN, repeated: str = "") 
 
 def short(case: Case, now: datetime, style: Style = PLAIN) -> list[str]:
     """What is shown before a decision is asked for: the same without the commands, in about half the lines."""
-    room = Room(why=2, note=1, said=0, hint=0, needs=1, approving=4, again=0)
-    return [
-        *_top(case, style, room),
-        "",
-        *_facts(case, now, style),
-        "",
-        *_blocking(case, style, room),
-        "",
-        *_approving(case, style, room),
-    ]
+    lines: list[str] = []
+    for room in SHORT:
+        lines = [
+            *_top(case, style, room),
+            "",
+            *_facts(case, now, style),
+            "",
+            *_blocking(case, style, room),
+            "",
+            *_approving(case, style, room),
+        ]
+        if len(lines) <= HEIGHT - ASKING:
+            break
+    return lines
 
 
 def _top(case: Case, style: Style, room: Room) -> list[str]:
@@ -176,10 +188,10 @@ def _blocking(case: Case, style: Style, room: Room) -> list[str]:
 
 
 def _of_check(case: Case, check: Object, room: Room) -> list[str]:
-    bars = sparkline(case.bad_ratios(check))
+    bars = case.sparkline(check)
     seen = " ".join(part for part in (bars, case.excerpt(check)) if part)
     message = clean(check.get("message", ""))
-    lines = [_INDENT + shorten(f"seen   {seen or message or 'nothing is stored'}", WIDTH - len(_INDENT))]
+    lines = _under("seen", seen or message or "nothing is stored", room.seen)
     if room.said and seen and message and message not in clean(case.hold.get("message", "")):
         lines += fold(message, f"{_INDENT}       ", lines=room.said)
     if room.needs:
@@ -221,6 +233,8 @@ def _pasteable(case: Case, repeated: str) -> list[str] | None:
         if width(whole) <= WIDTH:
             lines.append(whole)
             continue
-        verb, dash, rest = start.partition(" -n ")
-        lines += [f"  {verb} \\", f"    {dash.lstrip()}{rest} {options}"]
+        if width(start) + len("   \\") > WIDTH:  # before the namespace, then
+            start, dash, rest = start.partition(" -n ")
+            options = f"{dash.lstrip()}{rest} {options}"
+        lines += [f"  {start} \\", f"    {options}"]
     return lines if max(map(width, lines)) <= WIDTH else None

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gatewright_cli.case import clock
 from gatewright_cli.checks import LOOKS, bounds, samples
+from gatewright_cli.countdown import countdown
 from gatewright_cli.kube import Object
 from gatewright_cli.output import PLAIN, WIDTH, Style, ago, clean, share, shorten, table
 from gatewright_cli.report import PHASE_LOOKS, word_of_step
@@ -14,6 +14,7 @@ from gatewright_cli.view import View, checks_of, good_ratio
 
 ON_THE_WAY = ("Progressing", "Held", "Paused")
 _STEP_MARKS = {"done": ("✓", "green"), "now": ("▸", "bold"), "ahead": ("·", "dim")}
+_BY_NUMBERS = ("pass", "below_threshold")
 HEADER = ("NAME", "STATUS", "WEIGHT", "ATTEMPT", "SAYS")
 WIDE = ("REVISION", "RUN")
 
@@ -157,7 +158,7 @@ def _root(view: View, now: datetime) -> Node:
     says = str(status.get("message") or "The operator has not looked at this Rollout yet.")
     when = ""
     if hold is not None:
-        says, when = str(hold.get("reason", "")), f"{ago(hold.get('since'), now)}; {clock(hold, now)}"
+        says, when = str(hold.get("reason", "")), countdown(hold, now)
     phase = view.phase or "New"
     return Node(
         key=_key(view),
@@ -219,15 +220,18 @@ def _check(view: View, step: str, check: Object, branch: str) -> Node:
 
 
 def _numbers(check: Object) -> str:
+    """The good share with its bounds, what it must reach, samples: `99.48 % (98.71–99.80 %) ≥ 99 % n 812/1038`."""
     threshold, ratio = check.get("threshold"), good_ratio(check)
+    proven = bounds(check)
     parts = [
-        "" if ratio is None else f"{share(ratio, threshold)} good",
-        f"proven {bounds(check)}" if bounds(check) != "–" else "",
-        "" if threshold is None else f"needs {share(threshold)}",
+        "" if ratio is None else share(ratio, threshold),
+        "" if proven == "–" else f"({proven})",
+        "" if threshold is None else f"≥ {share(threshold)}",
         f"n {samples(check)}" if check.get("samples") else "",
-        clean(check.get("reason", "")),
+        # What passed or fell short by its numbers says no more by its reason.
+        "" if ratio is not None and check.get("status") in _BY_NUMBERS else clean(check.get("reason", "")),
     ]
-    return ", ".join(part for part in parts if part)
+    return " ".join(part for part in parts if part)
 
 
 def _key(view: View, *more: str) -> str:

@@ -105,11 +105,11 @@ def run_name(status: Object) -> str:
 
 
 def checks_of(run: Object | None) -> list[Object]:
-    """The checks of a run's verdict, or of a breach that came after it. Empty while it has none."""
+    """The checks of a run's verdict, or of a breach or of more that blocks, which came after it. Empty while it has none."""
     if run is None:
         return []
     status = run.get("status") or {}
-    verdict = status.get("breach") or status.get("verdict") or {}
+    verdict = status.get("breach") or status.get("held") or status.get("verdict") or {}
     checks: list[Object] = verdict.get("checks") or []
     return checks
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import importlib
 import logging
 import os
 import signal
@@ -199,9 +200,10 @@ def main(argv: Sequence[str] | None = None, *, build: Build | None = None) -> in
     # While the watches' thread reads its first listings, the workers' loop gets its turn after 1 ms, not 5.
     sys.setswitchinterval(0.001)
     logs.configure(form=options.log_format, level=options.log_level)
+    # Here, not above: the kinds, the planner and the statistics under it take a second to import, and --help needs
+    # none of them; nor later, when the event loop would stand still for it.
+    importlib.import_module("gatewright_operator.notify.notifier")
     if build is None:
-        # Here, not above: the planner and the statistics under it take a second to import, and --help needs
-        # neither.
         from gatewright_operator.reconcile import build as real
 
         build = partial(real, controllers=options.controllers)

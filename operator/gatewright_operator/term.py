@@ -78,7 +78,7 @@ class Term:
         self._resync = Resync(
             api, self._intake, namespaces=options.namespaces, interval_seconds=options.resync_seconds
         )
-        # Here, not above: the kinds under it take a while to import, and --help needs none of them.
+        # Here, not above: `main` has imported it by now, when --help had no need of it.
         from gatewright_operator.notify.notifier import Notifier
 
         self._notifier = Notifier(

@@ -27,6 +27,7 @@ BENCHMARKS = (
     "bench_restore",
     "bench_operator_memory",
     "bench_plugin",
+    "bench_review",
     "bench_judge",
     "bench_backtest",
     "bench_control_plane",

@@ -72,7 +72,10 @@ class Decisions(Objects):
         }
         return self.kubectl("create", "-f", "-", "-o", "json", who=who, manifest=body)
 
-    def order(self, order: str, *, who: Path | None = None, revision: str | None = None) -> Answer:
+    def order(
+        self, order: str, *, who: Path | None = None, revision: str | None = None, **over: Any
+    ) -> Answer:
+        """A GateOrder, straight to the API server; `over` are further fields of its spec, or others."""
         who = who or self.developer
         whoami = kubectl(["auth", "whoami", "-o", "json"], who).json["status"]["userInfo"]
         status = self.status
@@ -89,6 +92,7 @@ class Decisions(Objects):
                 "orderedBy": whoami["username"],
                 "groups": whoami["groups"],
                 "reason": f"{order} for the test",
+                **over,
             },
         }
         return self.kubectl("create", "-f", "-", "-o", "json", who=who, manifest=body)

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.cluster
 
 PLUGIN = Path(sys.executable).with_name("kubectl-gate")
 DIGEST = f"sha256:{hashlib.sha256(b'evidence').hexdigest()}"
+WORLD = f"sha256:{hashlib.sha256(b'world').hexdigest()}"
 CANARY, STABLE, NEWER = "0a1b2c3d4e", "1111111111", "2222222222"
 
 
@@ -111,9 +112,11 @@ class Release:
             },
             canary={"revision": CANARY, "images": ["shop/checkout:v2"]},
             weight={"desired": 50, "actual": 50},
+            decisions={"contract": "checkout@1", "maxWaiver": "72h", "serviceAccounts": []},
             hold={
                 "run": "run-1",
                 "evidenceDigest": DIGEST,
+                "worldSnapshot": WORLD,
                 "step": "1",
                 "initiator": "developer",
                 "since": stamp(now),
@@ -189,7 +192,10 @@ class TestDecisions:
     ) -> None:
         release.hold()
         who = release.reviewer()
-        words = ("approve", "checkout", "--reason", "logs are clean", "--expires", "2h", "--timeout", "40s")
+        words = (
+            *("approve", "checkout", "--reason", "logs are clean", "--expires", "2h"),
+            *("--through", "remaining", "--timeout", "40s", "--yes"),
+        )
         with plugin(who, *words, "-n", release.shop.namespace) as process:
             spec = answer(release, "gatereviews.gatewright.dev", "Accepted", "reviewer-a approved step 1.")
             out, err = process.communicate(timeout=60)
@@ -205,6 +211,9 @@ class TestDecisions:
             "revision": CANARY,
             "step": "1",
             "evidenceDigest": DIGEST,
+            "worldSnapshot": WORLD,
+            "checks": ["http-success"],
+            "through": "Remaining",
             "decision": "Approve",
             "reviewer": "reviewer-a",
             "reason": "logs are clean",
@@ -214,7 +223,7 @@ class TestDecisions:
         release.hold()
         who = release.reviewer()
         with plugin(
-            who, "reject", "checkout", "--reason", "not like this", "-n", release.shop.namespace
+            who, "reject", "checkout", "--reason", "not like this", "--yes", "-n", release.shop.namespace
         ) as process:
             answer(release, "gatereviews.gatewright.dev", "Refused", "What is held now is run run-2.")
             _, err = process.communicate(timeout=60)
@@ -230,6 +239,7 @@ class TestDecisions:
             "checkout",
             "--reason",
             "why are they 12?",
+            "--yes",
             "--timeout",
             "1s",
             "-o",
@@ -244,7 +254,14 @@ class TestDecisions:
     def test_what_is_not_held_is_not_approved(self, release: Release) -> None:
         release.report(phase="Progressing", message="Step 1.", canary={"revision": CANARY})
         said = release.gate(
-            release.reviewer(), "approve", "checkout", "--reason", "seen it before", "--expires", "1h"
+            release.reviewer(),
+            "approve",
+            "checkout",
+            "--reason",
+            "seen it before",
+            "--expires",
+            "1h",
+            "--yes",
         )
         assert (said.code, said.out) == (4, "")
         assert "error: Rollout checkout is not held now; it is Progressing." in said.err
@@ -266,7 +283,15 @@ class TestDecisions:
         )
         liar.chmod(0o755)
         said = release.gate(
-            who, "approve", "checkout", "--reason", "seen it before", "--expires", "1h", KUBECTL=str(liar)
+            who,
+            "approve",
+            "checkout",
+            "--reason",
+            "seen it before",
+            "--expires",
+            "1h",
+            "--yes",
+            KUBECTL=str(liar),
         )
         assert said.code == 4
         assert (
@@ -278,7 +303,14 @@ class TestDecisions:
     def test_who_started_the_change_may_not_approve_it(self, release: Release) -> None:
         release.hold(initiator="reviewer-a")
         said = release.gate(
-            release.reviewer(), "approve", "checkout", "--reason", "seen it before", "--expires", "1h"
+            release.reviewer(),
+            "approve",
+            "checkout",
+            "--reason",
+            "seen it before",
+            "--expires",
+            "1h",
+            "--yes",
         )
         assert said.code == 4
         assert "reviewer-a started this change; somebody else has to approve it." in said.err
@@ -286,7 +318,7 @@ class TestDecisions:
     def test_without_the_right_it_is_exit_code_4(self, release: Release) -> None:
         release.hold()
         viewer = release.shop.person("developer", roles=("view",))
-        said = release.gate(viewer, "reject", "checkout", "--reason", "seen it before", "-o", "json")
+        said = release.gate(viewer, "reject", "checkout", "--reason", "seen it before", "--yes", "-o", "json")
         assert said.code == 4
         assert said.json["error"]["name"] == "not_allowed"
         assert 'cannot create resource "gatereviews"' in said.err
@@ -483,7 +515,7 @@ class TestAsAPlugin:
         release.hold()
         release.reviewer("reviewer-b")
         said = release.gate(
-            release.shop.admin, "reject", "checkout", "--reason", "seen it before", "--as=reviewer-b", "--as-group", "payments",
+            release.shop.admin, "reject", "checkout", "--reason", "seen it before", "--yes", "--as=reviewer-b", "--as-group", "payments",
             "--timeout", "1s",
         )  # fmt: skip
         assert said.code == 1, said.err

@@ -16,7 +16,9 @@ DIGEST = "sha256:" + "0" * 64
 
 
 def object_of(kind: str, spec: Manifest, name: str = "shop") -> Manifest:
-    metadata = {"name": name} | ({} if kind == "MetricSource" else {"namespace": "default"})
+    metadata = {"name": name} | (
+        {} if kind in ("MetricSource", "NotificationSink") else {"namespace": "default"}
+    )
     return {"apiVersion": "gatewright.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
@@ -102,6 +104,11 @@ def source(**fields: Any) -> Manifest:
         "producer": "Workload",
     }
     return object_of("MetricSource", spec | fields)
+
+
+def sink(**fields: Any) -> Manifest:
+    spec = {"webhook": {}, "address": "https://hooks/gate", "secretRef": {"name": "sinks", "key": "hook"}}
+    return object_of("NotificationSink", without_none(spec | fields))
 
 
 def review(**fields: Any) -> Manifest:
@@ -528,6 +535,39 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
         ),
         "Result files are read from the API server: leave out auth and ca.",
     ),
+    # NotificationSink
+    "a sink that is two": (
+        sink(slack={}),
+        "A sink is exactly one of slack, webhook, pagerDuty and cloudEvents.",
+    ),
+    "a sink that is none": (
+        sink(webhook=None),
+        "A sink is exactly one of slack, webhook, pagerDuty and cloudEvents.",
+    ),
+    "a webhook to nowhere": (sink(address=None), "webhook and cloudEvents need an address to post to."),
+    "a webhook without a key": (sink(secretRef=None), "secretRef is needed: Slack's webhook URL or token"),
+    "a routing key in the clear": (
+        sink(webhook=None, pagerDuty={}, address="http://proxy/enqueue"),
+        "The secret of this sink is sent along: give an https address, or one on localhost.",
+    ),
+    "a token in the clear": (
+        sink(webhook=None, cloudEvents={}, address="http://localhost.example.com/"),
+        "The secret of this sink is sent along: give an https address, or one on localhost.",
+    ),
+    "credentials in a sink's address": (
+        sink(address="https://user:secret@hooks"),
+        "address is an http or https URL without credentials and fragment",
+    ),
+    "a sink's CA without TLS": (
+        sink(address="http://hooks", ca={"name": "ca", "key": "ca.crt"}),
+        "ca is for an https address: give one, or leave ca out.",
+    ),
+    "a pager for good news": (
+        sink(webhook=None, pagerDuty={}, notices=["Held", "Promoted"]),
+        "A pager is for what waits for a person",
+    ),
+    "a sink that never ends": (sink(timeout="61s"), "timeout must not be longer than 60s"),
+    "news of nothing": (sink(notices=[]), "spec.notices in body should have at least 1 items"),
     # GateRun
     "a run of a wrong digest": (run(contractDigest="sha256:12"), "spec.contractDigest in body should match"),
 }
@@ -584,6 +624,12 @@ ACCEPTED: dict[str, Manifest] = {
         attempts={"budget": 5, "errorBudget": "Family"},
         world={"fingerprints": [fingerprint(), fingerprint(name="judge")]},
     ),
+    "a webhook": sink(),
+    "a webhook without TLS": sink(address="http://hooks.ops/gate"),
+    "Slack": sink(webhook=None, slack={}, address=None),
+    "a pager": sink(webhook=None, pagerDuty={}, address=None, notices=["Held", "Escalated", "SourceDown"]),
+    "a pager's sidecar": sink(webhook=None, pagerDuty={}, address="http://127.0.0.1:8080/v2"),
+    "events without a login": sink(webhook=None, cloudEvents={}, address="http://broker", secretRef=None),
     "a source of result files": object_of(
         "MetricSource", {"evidence": {"namespace": "results"}, "producer": "Judge"}
     ),
@@ -746,6 +792,7 @@ def test_the_crds_pass_strict_validation(api_only: Instance) -> None:
         ("gateorders.spec", "send all traffic back to stable."),
         ("gateruns.status.verdict.checks.statistics", "Lower Wilson bound of the good ratio."),
         ("metricsources.spec.arms", "Metric label that tells canary from stable"),
+        ("notificationsinks.spec", "The sink's secret, in the operator's namespace."),
     ],
 )
 def test_kubectl_explain_tells_what_a_field_is_for(field: str, words: str, api_only: Instance) -> None:
@@ -780,6 +827,7 @@ def test_get_tells_what_a_rollout_is_doing_and_why(api_only: Instance) -> None:
         ("gr", run(), ["NAME", "ROLLOUT", "STEP", "ATTEMPT", "PHASE", "VERDICT", "REASON", "AGE"]),
         ("grv", review(), ["NAME", "ROLLOUT", "STEP", "DECISION", "REVIEWER", "EXPIRES", "OUTCOME", "AGE"]),
         ("gord", order(), ["NAME", "ROLLOUT", "ORDER", "BY", "OUTCOME", "AGE"]),
+        ("gns", sink(), ["NAME", "READY", "SENT", "WAITING", "GIVEN-UP", "LAST", "AGE"]),
         ("gms", source(), ["NAME", "ADDRESS", "ARMS", "PRODUCER", "SCRAPE", "READY", "AGE"]),
     ],
 )
@@ -799,5 +847,13 @@ def test_the_category_lists_all_kinds(api_only: Instance) -> None:
     ).out.split()
     assert sorted(names) == sorted(
         f"{plural}.gatewright.dev"
-        for plural in ("gatecontracts", "rollouts", "gateruns", "gatereviews", "gateorders", "metricsources")
+        for plural in (
+            "gatecontracts",
+            "rollouts",
+            "gateruns",
+            "gatereviews",
+            "gateorders",
+            "metricsources",
+            "notificationsinks",
+        )
     )

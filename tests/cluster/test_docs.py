@@ -32,7 +32,9 @@ MANIFESTS = manifests()
 
 
 def test_the_pages_show_manifests() -> None:
-    assert {"GateContract", "Rollout", "MetricSource"} <= {manifest["kind"] for _, manifest in MANIFESTS}
+    assert {"GateContract", "Rollout", "MetricSource", "NotificationSink"} <= {
+        manifest["kind"] for _, manifest in MANIFESTS
+    }
 
 
 @pytest.mark.parametrize(

@@ -98,10 +98,13 @@ def test_a_sink_is_told_of_the_namespaces_that_it_selects_and_made_later_of_what
 def test_a_sink_that_answers_after_half_a_minute_delays_no_verdict(
     cluster: Instance, operator: Operator, namespace: str, another_namespace: str
 ) -> None:
+    both = {"matchLabels": {"wave": namespace[:60]}}
+    for each in (namespace, another_namespace):
+        label(cluster, each, wave=namespace[:60])
     with receiver() as server:
         server.open.clear()  # it takes the request, and answers at the end of the block
-        hook = {"webhook": {}, "address": server.url, "timeout": "60s", "on": ["Held", "Completed"]}
-        with sink(cluster, namespace, **hook) as name:
+        hook = {"webhook": {}, "address": server.url, "timeout": "60s", "namespaces": both}
+        with sink(cluster, namespace, **hook, notices=["Held", "Completed"]) as name:
             held, going_on = Release.create(cluster, namespace), Release.create(cluster, another_namespace)
             _hold(held)
             eventually(lambda: server.about(namespace, "Held"), 30, "the sink has the request open")

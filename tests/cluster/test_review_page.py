@@ -192,9 +192,9 @@ def test_the_page_says_who_may_approve(stage: Stage, page: Page) -> None:
         assert found is not None
         return found[1]
 
-    assert words("checkout", viewer) == "no, the verb approve is missing"
-    assert words("checkout", reviewer) == "no, the contract does not list this service account"
-    assert words("mine", reviewer) == "no, you started this change"
+    assert words("checkout", viewer) == "no: the verb approve is missing"
+    assert words("checkout", reviewer) == "no: the contract does not list this service account"
+    assert words("mine", reviewer) == "no: you started it"
 
 
 HOSTILE = (
@@ -256,9 +256,9 @@ def test_without_the_right_to_configmaps_there_is_no_plot(stage: Stage, page: Pa
     kubectl(["apply", "-f", "-"], stage.cluster.kubeconfig, manifest=role, check=True)
     shown = page.get("/holds/no-maps/checkout", stage.viewer("no-maps", "viewer", "holds-only"))
     assert shown.status_code == 200
-    assert "You may not list ConfigMaps in no-maps" in shown.text
+    assert "you may not list ConfigMaps in no-maps" in shown.text
     assert "<svg" not in shown.text
-    assert "at most 48h" not in shown.text, "the contract is nothing that this viewer may read"
+    assert "48h at most" not in shown.text, "the contract is nothing that this viewer may read"
 
 
 def test_a_hold_that_is_over_says_what_it_is_now_and_who_decided(stage: Stage, page: Page, tab: Tab) -> None:

@@ -6,6 +6,7 @@ An interleaving is a seed: before which of the operator's writes each act falls,
 import hashlib
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -15,6 +16,7 @@ from gatewright_analysis.kinds.base import format_time
 from gatewright_analysis.kinds.rollout import Phase
 from gatewright_analysis.ledger import Entry
 from gatewright_analysis.waiver import waiver_in_force
+from gatewright_operator.errors import Refused
 from gatewright_operator.resources import GATE_CONTRACTS, GATE_RUNS
 from tests.property import sim_objects as objects
 from tests.property.sim_api import OPERATOR, Call, Client, Object
@@ -192,6 +194,16 @@ def more_blocks(run_name: str, *, check: str = "latency") -> Act:
         world.api.patch(
             OPERATOR, GATE_RUNS, NAMESPACE, run_name, {"status": {"held": wider}}, subresource="status"
         )
+
+    return act
+
+
+def push(version: str) -> Act:
+    """Another template; refused while one is being rolled out."""
+
+    def act(world: World) -> None:
+        with suppress(Refused):
+            world.push(version)
 
     return act
 

@@ -424,7 +424,7 @@ class Invariants:
             **{v["decision"]: True for v in self._verdicts(revision)},
             **{o["spec"].get("decision") or o["spec"]["order"]: True for o in self._decisions(revision)},
         }
-        wanted = {"Rejected": "Reject", "Aborted": "Abort"}.get(reason, "ROLLBACK")
+        wanted = {"Rejected": "Reject", "Aborted": "Abort", "Retried": "Retry"}.get(reason, "ROLLBACK")
         assert wanted != "ROLLBACK" or not self._let_be(revision), (
             f"{revision} rolled back under an Override that lets breaches be"
         )

@@ -7,7 +7,14 @@ from typing import Any
 from gatewright_analysis.kinds.rollout import Phase
 from gatewright_analysis.names import LEDGER_LABEL
 from gatewright_operator.errors import Refused
-from gatewright_operator.resources import CONFIGMAPS, CONTROLLER_REVISIONS, EVENTS, PODS, ROLLOUTS
+from gatewright_operator.resources import (
+    CONFIGMAPS,
+    CONTROLLER_REVISIONS,
+    EVENTS,
+    GATE_ORDERS,
+    PODS,
+    ROLLOUTS,
+)
 from tests.property import sim_objects as objects
 from tests.property.sim_api import Object
 from tests.property.sim_invariants import Invariants
@@ -61,6 +68,39 @@ def replacing_the_model(world: World) -> bool:
     drifts = world.fingerprints["judge-model"] != "version=4"
     world.fingerprints["judge-model"] = "version=4"
     return drifts
+
+
+def pausing(*, where: Phase = Phase.PROGRESSING, step: int = 1) -> People:
+    """Pauses it there, and sends it on when everything else has come to a stand."""
+
+    def people(world: World) -> bool:
+        rollout = world.rollout()
+        if rollout is None or rollout.status.canary is None:
+            return False
+        said = [o["spec"]["order"] for o in world.api.all(GATE_ORDERS)]
+        if not said and (rollout.status.phase, rollout.status.current_step) == (where, step):
+            world.order("Pause")
+        elif said == ["Pause"] and rollout.status.paused is not None and rollout.status.paused.order:
+            world.order("Resume")
+        else:
+            return False
+        return True
+
+    return people
+
+
+def overriding(to: str, *, step: int = 1) -> People:
+    """Sends it past its gates there, once."""
+
+    def people(world: World) -> bool:
+        rollout = world.rollout()
+        here = rollout is not None and (rollout.status.phase, rollout.status.current_step)
+        if here != (Phase.PROGRESSING, step) or world.api.all(GATE_ORDERS):
+            return False
+        world.emergency(to)
+        return True
+
+    return people
 
 
 def in_phase(phase: Phase, act: str, *, step: int | None = None) -> People:

@@ -118,6 +118,8 @@ class World:
         api.create("admin", NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
         for kind, policy in objects.policies():
             api.create("admin", _POLICY_KINDS[kind], "", policy)
+        # What proves who decides has stood for a while, when somebody first does.
+        self.advance(60)
         api.create("admin", METRIC_SOURCES, "", objects.source())
         api.create("admin", GATE_CONTRACTS, NAMESPACE, objects.contract(watched=self.fingerprints))
         api.create(DEVELOPER, SERVICES, NAMESPACE, objects.service(NAME))

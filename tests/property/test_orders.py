@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatewright_analysis.kinds.rollout import Phase
-from gatewright_operator.resources import GATE_ORDERS, GATE_RUNS
+from gatewright_operator.resources import DEPLOYMENTS, GATE_ORDERS, GATE_RUNS
 from tests.property import sim_objects as objects
-from tests.property.sim_api import Client
+from tests.property.sim_api import Call, Client
 from tests.property.sim_explore import meddled, moments
 from tests.property.sim_invariants import Invariants
 from tests.property.sim_objects import NAMESPACE
@@ -225,7 +225,7 @@ async def test_override_to_a_step_sets_the_weight_that_it_needs() -> None:
     await until(process, course, Phase.PROGRESSING, step=3)
     assert world.canary_weight() == 50
     condition = next(c for c in status(world).conditions if c.type == "Overridden")
-    assert "sends it on to step 3" in condition.message
+    assert "sends it on to step 4" in condition.message
     back = world.emergency("1")
     await pass_time(process, course, 5)
     assert outcome(world, back)[0] == "Refused"
@@ -245,12 +245,27 @@ async def test_an_override_passes_over_what_lies_between() -> None:
     scenario.assert_ended(process.world, invariants)
 
 
+async def test_an_override_sets_a_weight_again_that_somebody_took_away() -> None:
+    steps = [*objects.WITH_PAUSE, {"gate": objects.GATE}]
+    scenario = Scenario("contested", rollout=objects.rollout(steps, bake=None))
+    process, invariants, course = await at_gate(scenario)
+    world = process.world
+    world.set_weights(100, 0)
+    await until(process, course, Phase.HELD)
+    assert world.canary_weight() == 0
+    world.emergency("4")
+    await until(process, course, Phase.PROGRESSING, step=4)
+    assert world.canary_weight() == 25
+    await run(process, course)
+    scenario.assert_ended(world, invariants)
+
+
 async def test_an_override_of_more_than_an_hour_and_one_that_has_ended_are_refused() -> None:
     process, _, course = await at_gate()
     world = process.world
     long, over = world.emergency("Promote", minutes=61), world.emergency("Promote", minutes=0)
     await pass_time(process, course, 5)
-    assert "an hour at most" in outcome(world, long)[1]
+    assert "after 1h at most" in outcome(world, long)[1]
     assert "before it was heard" in outcome(world, over)[1]
     assert "Promoted" not in kinds(world)
 
@@ -413,3 +428,48 @@ async def test_an_operator_that_dies_after_each_single_write_obeys_once(act: str
     await run(process, course)
     await settle(process)
     PLAIN.assert_ended(world, invariants)
+
+
+async def decided_and_not_begun() -> tuple[Process, Invariants, Course]:
+    """`Promoted` stands in the ledger, and a crash came before the Deployment was un-paused."""
+    process, invariants, course = await at_gate(PLAIN, step=3)
+    world = process.world
+
+    async def die(call: Call) -> None:
+        if call.resource == DEPLOYMENTS and "Promoted" in kinds(world):
+            raise Crash
+
+    process = Process(world, Client(world.api, before=die))
+    with pytest.raises(Crash):
+        await run(process, course)
+    assert status(world).phase in (Phase.PROGRESSING, Phase.PROMOTING)
+    world.order("Pause")
+    process = Process(world)
+    await pass_time(process, course, 60)
+    found = status(world)
+    assert (found.phase, found.paused.by) == (Phase.PROMOTING, "sre-a")
+    return process, invariants, course
+
+
+async def test_between_its_promotion_and_its_rolling_update_a_pause_still_stops_it() -> None:
+    process, invariants, course = await decided_and_not_begun()
+    world = process.world
+    assert world.canary_weight() == 50
+    world.order("Resume")
+    await run(process, course)
+    PLAIN.assert_ended(world, invariants)
+
+
+@pytest.mark.parametrize("end", ["breach", "Abort"])
+async def test_and_a_breach_or_an_abort_then_is_a_way_back_without_a_pod_replaced(end: str) -> None:
+    process, invariants, course = await decided_and_not_begun()
+    world = process.world
+    if end == "breach":
+        last = next(r for r in world.api.all(GATE_RUNS) if r["spec"]["step"] == "3")
+        give_verdict(world, last, "ROLLBACK", breach=True)
+    else:
+        world.order("Abort")
+    await run(process, course)
+    assert status(world).phase is Phase.ROLLED_BACK
+    assert "Restoring" not in kinds(world)
+    invariants.at_rest()

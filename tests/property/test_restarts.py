@@ -16,6 +16,8 @@ from tests.property.sim_scenarios import (
     in_phase,
     judged,
     once_escalated,
+    overriding,
+    pausing,
     replacing_the_model,
 )
 from tests.property.sim_world import World
@@ -51,6 +53,9 @@ SCENARIOS = [
         "a model replaced in a pause, and tried again", people=replacing_the_model,
         rollout=objects.rollout(objects.WITH_PAUSE, bake=None), fingerprints={"judge-model": "version=3"},
     ),
+    Scenario("paused and sent on", people=pausing(), rollout=objects.rollout(bake=None)),
+    Scenario("overridden to its promotion", people=overriding("Promote"), rollout=objects.rollout(bake=None)),
+    Scenario("overridden to a later step", people=overriding("3"), rollout=objects.rollout(bake=None)),
     Scenario("deleted at a gate", people=in_phase(Phase.PROGRESSING, "delete", step=3), ends=None, serves="v1"),
     Scenario("deleted while held", judged(s1="HOLD"), in_phase(Phase.HELD, "delete"), ends=None, serves="v1"),
     Scenario("deleted in the bake", people=in_phase(Phase.BAKING, "delete"), ends=None),

@@ -126,6 +126,19 @@ def test_what_kubectl_says_becomes_an_error_that_can_be_acted_on(
     assert error.sentence == sentence
 
 
+@pytest.mark.parametrize(
+    ("stderr", "then"),
+    [
+        ('Error from server (NotFound): rollouts.gatewright.dev "x" not found', "kubectl gate get -A"),
+        ("The connection to the server 127.0.0.1:1 was refused", "kubectl cluster-info"),
+        ('error: context "zz" does not exist', "kubectl config get-contexts"),
+        ("error: You must be logged in to the server (Unauthorized)", "kubectl auth whoami"),
+    ],
+)
+def test_an_error_of_kubectl_s_names_the_next_command(stderr: str, then: str) -> None:
+    assert explain(stderr).then == then
+
+
 def test_an_approval_names_exactly_what_is_held() -> None:
     view = View(held())
     word = Word("approve", "checkout", " logs are clean ", expires="24h")

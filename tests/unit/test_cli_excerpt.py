@@ -127,6 +127,11 @@ def test_a_sparkline_shows_the_least_that_is_not_nothing(values: list[float | No
     assert sparkline(values) == bars
 
 
+def test_half_the_height_of_a_sparkline_is_the_limit() -> None:
+    assert sparkline([0.0, 0.025, 0.05, 0.1], 0.05) == "▁▃▅█"
+    assert sparkline([0.05, 0.4], 0.05) == "▂█"
+
+
 def test_a_long_sparkline_has_one_bar_for_a_few_windows() -> None:
     line = sparkline([0.0] * 300 + [0.2] * 30)
     assert len(line) == 20

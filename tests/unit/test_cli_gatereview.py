@@ -11,11 +11,13 @@ from gatewright_cli import gatereview
 from gatewright_cli.case import Case
 from gatewright_cli.decide import Word
 from gatewright_cli.errors import Exit, NotAllowed, Superseded, UsageError
+from gatewright_cli.flags import KubeFlags
 from gatewright_cli.kube import User
 from gatewright_cli.view import View
 from tests.unit.cli_objects import DIGEST, NOW, OTHER, WORLD, at, canary, check, held, hold, rollout, run
 
 ME = User("sre-1", ("sre", "system:authenticated"))
+FLAGS = KubeFlags((("--context", "prod"),), "shop")
 WORD = Word("approve", "checkout", "logs are clean", expires="24h")
 
 
@@ -57,12 +59,13 @@ def test_where_no_gate_has_judged_there_is_nothing_to_waive(changes: dict[str, A
 
 def test_without_a_terminal_and_without_yes_nothing_is_decided() -> None:
     with pytest.raises(UsageError, match="there is no terminal to ask at: add --yes") as refused:
-        gatereview.may_go_on(WORD, terminal=False)
+        gatereview.may_go_on(WORD, terminal=False, flags=FLAGS)
     assert refused.value.code == Exit.USAGE
-    assert gatereview.may_go_on(WORD, terminal=True) is True
+    assert refused.value.then == "kubectl gate review checkout -n shop --context=prod"
+    assert gatereview.may_go_on(WORD, terminal=True, flags=FLAGS) is True
     meant = Word("approve", "checkout", "logs are clean", expires="24h", yes=True)
-    assert gatereview.may_go_on(meant, terminal=False) is False
-    assert gatereview.may_go_on(meant, terminal=True) is False
+    assert gatereview.may_go_on(meant, terminal=False, flags=FLAGS) is False
+    assert gatereview.may_go_on(meant, terminal=True, flags=FLAGS) is False
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,7 @@ def test_the_evidence_is_shown_and_only_yes_is_a_yes(
     assert "checkout in shop: held at step 2 of 4, 5 % of the traffic" in lines[0]
     assert lines[-3:] == [
         "Approve, as sre-1: logs are clean",
-        "  a waiver of 1 checks until 2030-05-02T12:00:00Z, through step 4 of 4",
+        "  waives http-success until 2030-05-02T12:00:00Z, through step 4 of 4",
         "Approve? [y/N] ",
     ]
     assert len(lines) <= 40

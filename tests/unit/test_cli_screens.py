@@ -308,6 +308,11 @@ def test_advice_for_too_little_traffic_counts_what_is_missing() -> None:
     )
 
 
+def test_advice_after_the_planned_look_promises_nothing_of_a_few_more_samples() -> None:
+    spent = check(statistics={"ticketUsed": True})
+    assert advice.advise(spent) == "a proven share of at least 99 %; proven is 98.71 %"
+
+
 def test_holds_are_listed_the_longest_first() -> None:
     old = held(
         hold=hold(
@@ -331,7 +336,10 @@ def test_holds_are_listed_the_longest_first() -> None:
 def test_the_wide_list_of_holds_says_what_the_clock_does_and_cuts_nothing() -> None:
     stopped = held(hold=hold(clockStoppedSince=at(minutes=-5), clockStoppedBy="prometheus is unreachable."))
     [_, line, *_] = holds.render([stopped], ["?"], NOW, wide=True)
-    assert f"{CANARY}  checkout-{CANARY}-1-1  its clock stands for 5m: prometheus is unreachable" in line
+    assert (
+        f"{CANARY}  checkout-{CANARY}-1-1  clock stopped since 11:55Z (5m) because a source is down: prometheus is unreach"
+        in line
+    )
     assert "clock stopped" in line
     assert line.endswith("http-success is neither proven nor disproven.")
 

@@ -1,6 +1,7 @@
 """What was sent, what is sent next, and what is kept of it."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ class Book:
         self.now: datetime = NOON
 
     def round(
-        self, standing: tuple[Notice, ...], outcome: Outcome | None, **options: bool
+        self, standing: tuple[Notice, ...], outcome: Outcome | None, **options: Any
     ) -> tuple[Letter, ...]:
         """None: the operator dies between the mark and the report."""
         todo = next_round(self.spec, self.status, standing, self.now, **options)
@@ -165,6 +166,20 @@ def test_a_pager_hears_the_end_of_what_may_have_reached_it() -> None:
     assert end.notice.kind is NoticeKind.HOLD_ENDED
 
 
+def test_nothing_is_concluded_about_a_rollout_that_can_not_be_read() -> None:
+    book = Book(PAGER)
+    book.round(HELD, SENT)
+    for _ in range(3):
+        assert book.round((), SENT, unread={"shop/checkout"}) == ()
+    assert book.round(HELD, SENT) == ()
+    assert [letter.notice.kind for letter in book.round((), SENT)] == [NoticeKind.HOLD_ENDED]
+    book = Book()
+    book.round(HELD, REFUSED)
+    book.later(10)
+    assert book.round((), SENT, unread={"shop/checkout"}) == ()
+    assert len(book.round(HELD, SENT)) == 1, "it was neither sent nor given up meanwhile"
+
+
 def test_an_end_that_fails_is_tried_again() -> None:
     book = Book(PAGER)
     book.round(HELD, SENT)
@@ -177,7 +192,7 @@ def test_other_sinks_hear_the_end_only_where_they_ask() -> None:
     book = Book()
     book.round(HELD, SENT)
     assert book.round((), SENT) == ()
-    asking = NotificationSinkSpec.model_validate(WEBHOOK.wire() | {"on": ["Held", "HoldEnded"]})
+    asking = NotificationSinkSpec.model_validate(WEBHOOK.wire() | {"notices": ["Held", "HoldEnded"]})
     book = Book(asking)
     book.round(HELD, SENT)
     assert [letter.notice.kind for letter in book.round((), SENT)] == [NoticeKind.HOLD_ENDED]

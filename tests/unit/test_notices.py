@@ -25,7 +25,7 @@ STARVED = {
 
 def on(*kinds: NoticeKind, selective: bool = False) -> NotificationSinkSpec:
     selector = {"namespaces": {"matchLabels": {"team": "a"}}} if selective else {}
-    return NotificationSinkSpec.model_validate(WEBHOOK.wire() | {"on": list(kinds)} | selector)
+    return NotificationSinkSpec.model_validate(WEBHOOK.wire() | {"notices": list(kinds)} | selector)
 
 
 def told(spec: NotificationSinkSpec, *found: Notice, minutes: float = 10, sources: tuple = ()) -> list[str]:  # type: ignore[type-arg]
@@ -121,6 +121,13 @@ def test_a_source_that_holds_nothing_is_told_to_those_that_ask_and_see_all_names
     assert told(on(NoticeKind.SOURCE_DOWN, selective=True), sources=down) == []
 
 
+def test_what_was_told_of_a_source_stands_as_long_as_it_is_down_whoever_it_holds() -> None:
+    down = (source(ready="False"),)
+    [told_] = [n for n in for_sink(WEBHOOK, at(-60), notices(held(**STARVED)), down, at(10)) if not n.waits]
+    [left] = for_sink(WEBHOOK, at(-60), (), down, at(20))
+    assert (left.key, left.waits) == (told_.key, True)
+
+
 def test_a_source_that_is_down_again_is_told_again() -> None:
     spec = on(NoticeKind.SOURCE_DOWN)
     [first] = for_sink(spec, at(-60), (), (source(ready="False"),), at(1))
@@ -203,3 +210,8 @@ def test_what_is_held_now_is_told_to_a_sink_that_is_made_later() -> None:
 def test_what_is_urgent_comes_first() -> None:
     found = (*notices(held(), "a"), *notices(held(escalated_at=at(15)), "b"))
     assert told(WEBHOOK, *found, minutes=16) == ["Escalated", "Held", "Held"]
+
+
+@pytest.mark.parametrize("phase", [Phase.ROLLING_BACK, Phase.RESTORING, Phase.PROGRESSING])
+def test_a_hold_that_nobody_can_decide_any_more_does_not_stand(phase: Phase) -> None:
+    assert [n for n in notices(held().model_copy(update={"phase": phase})) if n.kind is NoticeKind.HELD] == []

@@ -105,8 +105,8 @@ class NotificationSinkSpec(Model):
                 "ca is for an https address: give one, or leave ca out.",
             ),
             (
-                "!has(self.pagerDuty) || self.on.all(kind, kind in ['Held', 'Escalated', 'HoldEnded', 'SourceDown', 'SourceUp'])",
-                "A pager is for what waits for a person: on may hold Held, Escalated and SourceDown; their ends follow by themselves.",
+                "!has(self.pagerDuty) || self.notices.all(kind, kind in ['Held', 'Escalated', 'HoldEnded', 'SourceDown', 'SourceUp'])",
+                "A pager is for what waits for a person: notices may hold Held, Escalated and SourceDown; their ends follow by themselves.",
             ),
             (
                 "duration(self.timeout) <= duration('60s')",
@@ -149,11 +149,11 @@ class NotificationSinkSpec(Model):
     """Longest time for one request."""
     namespaces: LabelSelector | None = None
     """Rollouts of which namespaces (by their labels) it is told of; unset means all."""
-    on: Annotated[tuple[NoticeKind, ...], Field(min_length=1, max_length=9)] = (
+    notices: Annotated[tuple[NoticeKind, ...], Field(min_length=1, max_length=9)] = (
         NoticeKind.HELD,
         NoticeKind.ESCALATED,
     )
-    """What it is told. Holds that rest on a source that is down are told as one SourceDown, with Held alone too."""
+    """What it is told (not called `on`, which YAML 1.1 reads as true). Holds that rest on a source that is down are told as one SourceDown, with Held alone too."""
     review_url: Annotated[
         Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s?#@]+$")] | None,
         Field(alias="reviewURL"),

@@ -331,4 +331,4 @@ class RolloutStatus(Model):
     observed_generation: int = 0
     """The Rollout's generation that this status speaks about."""
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = ()
-    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, WaiversUnavailable, Feasible."""
+    """Ready, Reconciling, Stalled, Held, ContractResolved, Guarded, WaiversUnavailable, Feasible; after an Override also Overridden."""

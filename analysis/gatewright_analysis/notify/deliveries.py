@@ -4,7 +4,7 @@ Order: marked as being sent (a compare-and-swap on the sink's status), sent, mar
 not its own sends again under the same key: once too often after a crash, never once too few.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -64,12 +64,14 @@ def next_round(
     now: datetime,
     *,
     changed: bool = False,
-    became: Mapping[str, str] | None = None,
+    became: Callable[[str], str] = str,
+    unread: Collection[str] = (),
 ) -> Round:
     """What to send now. A mark `Sending` in `status` is one that nobody came back to.
 
-    `changed`: the sink's spec is another than the one that failed, so nothing waits longer. `became`: NAMESPACE/NAME →
-    what a Rollout says now, for the sentence about an end.
+    `changed`: the sink's spec is another than the one that failed, so nothing waits longer. `became`: what a Rollout
+    (NAMESPACE/NAME) says now, for the sentence about an end. `unread`: Rollouts whose status can't be read now; nothing
+    is concluded about those.
     """
     notices = {n.key: n for n in standing}
     subjects = {n.subject for n in standing}
@@ -77,11 +79,11 @@ def next_round(
     kept: list[Delivery] = []
     over = "It was over before it could be told."
     for d in status.deliveries:
-        if not _is_due(d, now, changed):
+        if not _is_due(d, now, changed) or _about(d) in unread:
             kept.append(d)
         elif d.attempts >= ATTEMPTS:
             kept.append(_given_up(d, now, f"Given up after {d.attempts} attempts. {d.message}"))
-        elif (notice := _again(d, notices, became or {})) is None:
+        elif (notice := _again(d, notices, became)) is None:
             kept.append(_given_up(d, now, over))
         elif len(letters) >= AT_ONCE:
             kept.append(d)
@@ -93,14 +95,15 @@ def next_round(
         for before, d in zip(status.deliveries, kept, strict=True)
     )
     known = {d.key for d in kept}
-    ends = _ends(spec, kept, subjects, now, became or {})
+    hidden = {d.subject for d in kept if _about(d) in unread}
+    ends = _ends(spec, kept, subjects | hidden, now, became)
     for notice in (*ends, *(n for n in standing if n.key not in known and not n.waits)):
         if len(letters) < AT_ONCE and len(kept) < MOST:
             kept.append(_first(notice, now))
             letters.append(Letter(notice, False))
     begun = {d.key for d in kept}
     owed = {n.subject for n in ends if n.key not in begun}
-    kept = _trimmed(kept, set(notices), subjects | owed)
+    kept = _trimmed(kept, set(notices), subjects | owed | hidden)
     return Round(_counted(status, kept, given_up=given_up), tuple(letters))
 
 
@@ -133,7 +136,7 @@ def _is_due(d: Delivery, now: datetime, changed: bool) -> bool:
     return changed or d.next_attempt_at is None or d.next_attempt_at <= now
 
 
-def _again(d: Delivery, notices: Mapping[str, Notice], became: Mapping[str, str]) -> Notice | None:
+def _again(d: Delivery, notices: Mapping[str, Notice], became: Callable[[str], str]) -> Notice | None:
     if d.kind in ENDS:
         opened = NoticeKind.SOURCE_DOWN if d.kind is NoticeKind.SOURCE_UP else NoticeKind.HELD
         return ending(opened, d.subject, d.namespace, d.name, d.at, _why(d, became))
@@ -145,7 +148,7 @@ def _ends(
     kept: Sequence[Delivery],
     subjects: set[str],
     now: datetime,
-    became: Mapping[str, str],
+    became: Callable[[str], str],
 ) -> list[Notice]:
     """Ends of what this sink was told of: always for a pager, whose incident would stay open; else where asked for."""
     known = {d.key for d in kept}
@@ -154,16 +157,18 @@ def _ends(
         over = d.kind in OPENING and d.subject not in subjects
         reached = d.state is DeliveryState.SENT or (d.state is DeliveryState.GIVEN_UP and d.uncertain)
         end = NoticeKind.SOURCE_UP if d.kind is NoticeKind.SOURCE_DOWN else NoticeKind.HOLD_ENDED
-        wanted = spec.pager_duty is not None or end in spec.on
+        wanted = spec.pager_duty is not None or end in spec.notices
         if over and reached and wanted and end_key(d.subject) not in known:
             result[d.subject] = ending(d.kind, d.subject, d.namespace, d.name, now, _why(d, became))
     return list(result.values())
 
 
-def _why(d: Delivery, became: Mapping[str, str]) -> str:
-    if not d.namespace:
-        return "The source answers again."
-    return became.get(f"{d.namespace}/{d.name}", "The Rollout is gone.")
+def _why(d: Delivery, became: Callable[[str], str]) -> str:
+    return became(_about(d)) if d.namespace else "The source answers again, or is no longer asked."
+
+
+def _about(d: Delivery) -> str:
+    return f"{d.namespace}/{d.name}"
 
 
 def _first(notice: Notice, now: datetime) -> Delivery:

@@ -152,8 +152,8 @@ def cloud_event(
     """CloudEvents 1.0, structured; with CDEvents the data is a custom CDEvent, whose context repeats the outer one."""
     data = document(spec, notice, repetition=repetition)
     subject = f"{notice.namespace}/{notice.name}" if notice.namespace else notice.name
-    word = notice.kind.lower()
     about = "rollout" if notice.namespace else "source"
+    word = notice.kind.lower().removeprefix(about)
     source = f"/gatewright/{spec.cluster}" if spec.cluster else "/gatewright"
     type_ = f"dev.{GROUP.split('.')[0]}.{about}.{word}"
     if form is EventFormat.CD_EVENTS:

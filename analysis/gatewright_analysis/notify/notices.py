@@ -93,7 +93,8 @@ def of_rollout(meta: ObjectMeta, status: RolloutStatus, steps: int) -> tuple[Not
 
 def _of_hold(meta: ObjectMeta, status: RolloutStatus, steps: int) -> Iterable[Notice]:
     hold = status.hold
-    if hold is None or status.phase is not Phase.HELD:
+    if hold is None or status.phase not in (Phase.HELD, Phase.PAUSED):
+        # On the way back it stands there still, and nobody can decide on it any more.
         return
     subject = digest("hold", meta.uid, hold.run)
     held = Notice(
@@ -223,7 +224,9 @@ def for_sink(
 
     What is held now is told to a sink that is made later, too (`born`); what happened before it is not.
     """
-    mine = [n for n in of_rollouts if n.kind in spec.on and (n.kind in OPENING or _is_news(n, born, now))]
+    mine = [
+        n for n in of_rollouts if n.kind in spec.notices and (n.kind in OPENING or _is_news(n, born, now))
+    ]
     result: list[Notice] = []
     resting: dict[str, list[Notice]] = {}
     down = {s.metadata.name for s in sources if of_source(s, ()) is not None}
@@ -237,9 +240,11 @@ def for_sink(
         result.append(replace(notice, waits=waits))
     for source in sources:
         held = resting.get(source.metadata.name, [])
-        asked_for = NoticeKind.SOURCE_DOWN in spec.on and spec.namespaces is None
-        told = of_source(source, held) if held or asked_for else None
-        result += [told] if told is not None else []
+        asked_for = NoticeKind.SOURCE_DOWN in spec.notices and spec.namespaces is None
+        down_now = of_source(source, held)
+        if down_now is not None:
+            # It stands as long as it is down, whoever it holds: what was told of it is not over before.
+            result.append(replace(down_now, waits=not (held or asked_for)))
     urgency = {NoticeKind.ESCALATED: 0, NoticeKind.HELD: 1, NoticeKind.SOURCE_DOWN: 1}
     return tuple(sorted(result, key=lambda n: (urgency.get(n.kind, 2), n.at, n.key)))
 

@@ -84,12 +84,13 @@ def _token(folder: Path, user: Section) -> Callable[[], str | None]:
 
 def _kept(file: Path) -> Callable[[], str]:
     """The file's content, read again every minute. Raises OSError at once when it can't be read."""
-    kept = [time.monotonic(), file.read_text(encoding="utf-8").strip()]
+    read_at, kept = time.monotonic(), file.read_text(encoding="utf-8").strip()
 
     def token() -> str:
-        if time.monotonic() - float(kept[0]) > _TOKEN_SECONDS:
-            kept[:] = [time.monotonic(), file.read_text(encoding="utf-8").strip()]
-        return str(kept[1])
+        nonlocal read_at, kept
+        if time.monotonic() - read_at > _TOKEN_SECONDS:
+            read_at, kept = time.monotonic(), file.read_text(encoding="utf-8").strip()
+        return kept
 
     return token
 

@@ -19,7 +19,7 @@ from gatewright_cli.server.door import Door
 from gatewright_cli.server.pages import page, style
 from gatewright_cli.server.reading import Held, Reading
 from gatewright_cli.server.rights import Rights
-from gatewright_cli.server.sessions import LIFE_SECONDS, MAX_TOKEN, Seal, Sessions
+from gatewright_cli.server.sessions import MAX_TOKEN, Seal, Sessions
 
 SESSION_COOKIE: Final = "__Host-gatewright"
 FORM_COOKIE: Final = "__Host-gatewright-form"
@@ -39,15 +39,12 @@ Showing = Callable[[Request, Viewer, str | None], Awaitable[Response]]
 class Site:
     """One page server: what it reads from, and who is signed in."""
 
-    def __init__(
-        self, cluster: Cluster, namespaces: tuple[str, ...] = (), clock: Callable[[], datetime] | None = None
-    ) -> None:
+    def __init__(self, cluster: Cluster, namespaces: tuple[str, ...] = ()) -> None:
         self._cluster = cluster
         self._rights = Rights(cluster)
         self._reading = Reading(cluster, self._rights, namespaces)
         self._sessions = Sessions()
         self._seal = Seal()
-        self._now = clock or (lambda: datetime.now(UTC))
 
     def app(self) -> Starlette:
         routes = [
@@ -101,7 +98,7 @@ class Site:
         return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
 
     async def _queue(self, _: Request, viewer: Viewer, leave: str | None) -> Response:
-        found, now = await self._reading.queue(viewer), self._now()
+        found, now = await self._reading.queue(viewer), datetime.now(UTC)
         rows = [views.row(rollout, may, viewer.user, now) for rollout, may in found]
         return page("queue.html", viewer=viewer.user, leave=leave, rows=rows, count=views.oldest(found, now))
 
@@ -113,7 +110,7 @@ class Site:
             found = await self._reading.hold(viewer, namespace, name)
         except Absent:
             return page("unknown.html", 404, viewer=viewer.user, leave=leave)
-        now = self._now()
+        now = datetime.now(UTC)
         if isinstance(found, Held):
             return page(
                 "hold.html", viewer=viewer.user, leave=leave, **views.hold_page(found, viewer.user, now)
@@ -133,7 +130,7 @@ class Site:
         if not token or len(token) > MAX_TOKEN or await self._rights.who(token) is None:
             return self._form(target, 401, _NOT_ACCEPTED)
         answer = RedirectResponse(target, 303)
-        _set(answer, SESSION_COOKIE, self._sessions.start(token), LIFE_SECONDS)
+        _set(answer, SESSION_COOKIE, self._sessions.start(token))
         answer.delete_cookie(FORM_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
         return answer
 
@@ -159,7 +156,7 @@ class Site:
         answer = page(
             "sign_in.html", status, seal=self._seal.of(nonce), target=_next(target), problem=problem
         )
-        _set(answer, FORM_COOKIE, nonce, 3600)
+        _set(answer, FORM_COOKIE, nonce)
         return answer
 
     async def _style(self, _: Request) -> Response:
@@ -210,5 +207,6 @@ async def _fields(request: Request) -> dict[str, str]:
     return {key: values[0] for key, values in found.items()}
 
 
-def _set(answer: Response, name: str, value: str, seconds: int) -> None:
-    answer.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="strict")
+def _set(answer: Response, name: str, value: str) -> None:
+    """Until the browser is closed."""
+    answer.set_cookie(name, value, path="/", secure=True, httponly=True, samesite="strict")

@@ -94,9 +94,9 @@ def _svg(check_id: str, said: str, looks: Sequence[Look], gauge: bool) -> str:
             for look, value in zip(looks, ys, strict=True)
             if value is not None and math.isfinite(value)
         ]
-        points = " ".join(f"{x(t):.1f},{y(value):.1f}" for t, value in known)
-        only = f'<circle class="{name}" cx="{x(known[0][0]):.1f}" cy="{y(known[0][1]):.1f}" r="3"/>'
-        return only if len(known) == 1 else f'<polyline class="{name}" points="{points}"/>'
+        if len(known) == 1:
+            return f'<circle class="{name}" cx="{x(known[0][0]):.1f}" cy="{y(known[0][1]):.1f}" r="3"/>'
+        return f'<polyline class="{name}" points="{" ".join(f"{x(t):.1f},{y(v):.1f}" for t, v in known)}"/>'
 
     identity = f"plot-{check_id}"
     parts = [

@@ -14,6 +14,7 @@ from gatewright_analysis.looks import looks_again
 from gatewright_analysis.replay import Evidence, Unreplayable
 from gatewright_cli.kube import Object
 from gatewright_cli.server.chart import Chart, chart
+from gatewright_cli.server.explained import evidence_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,12 @@ def _recorded(text: str, digest: str) -> list[object]:
 
 
 def needed(config_map: Object) -> tuple[str, ...]:
-    """Names of the other runs that this record rests on; none where it can't be read."""
+    """Names of the ConfigMaps of other runs that this record rests on; none where it can't be read."""
     try:
-        return tuple(decode(config_map).evidence_of)
+        of = decode(config_map).evidence_of
     except UnreadableRecord:
         return ()
+    return tuple(evidence_name({"run": run, "evidenceDigest": digest}) for run, digest in of.items())
 
 
 def plots(

@@ -9,7 +9,7 @@ from gatewright_cli.kube import Object
 from gatewright_cli.server import evidence
 from gatewright_cli.server.cluster import Absent, Cluster, Right, Viewer
 from gatewright_cli.server.evidence import Plots
-from gatewright_cli.server.explained import explain, held_of, is_held
+from gatewright_cli.server.explained import Case, case_of, evidence_name, held_of, is_held
 from gatewright_cli.server.rights import Kept, Rights
 
 _LIST_SECONDS = 2.0
@@ -20,11 +20,7 @@ class Held:
     """A HOLD in force."""
 
     rollout: Object
-    run: Object | None
-    contract: Object | None
-    """As it is now; None where it is gone or the viewer may not read it."""
-    review: Object
-    """As `kubectl gate review -o json`."""
+    case: Case
     plots: Plots
     may_approve: bool
 
@@ -86,12 +82,15 @@ class Reading:
             self._rights.may_approve(viewer, namespace, name),
             self._rights.may(viewer, Right("list", "configmaps", namespace, group="")),
         )
-        review = explain(rollout, own, contract, runs)
-        if not reads_maps:
-            drawn = Plots(problem=f"You may not list ConfigMaps in {namespace}, and the evidence is in one.")
-        else:
-            drawn = await self._plots(rollout, own, contract, runs, [c["id"] for c in review["checks"]])
-        return Held(rollout, own, contract, review, drawn, approve)
+        kept, unread = None, f"you may not list ConfigMaps in {namespace}"
+        if reads_maps:
+            kept = await self._cluster.find("configmaps", namespace, evidence_name(hold))
+            unread = "" if kept is not None else f"there is no ConfigMap {evidence_name(hold)}"
+        case = case_of(rollout, own, runs, contract, kept, unread)
+        drawn = Plots(problem=f"The evidence can't be read: {unread}.")
+        if kept is not None and own is not None:
+            drawn = await self._plots(case, own, kept)
+        return Held(rollout, case, drawn, approve)
 
     async def _contract(self, viewer: Viewer, namespace: str, name: str) -> Object | None:
         if not await self._rights.may(viewer, Right("get", "gatecontracts", namespace, name)):
@@ -106,37 +105,21 @@ class Reading:
         own = [each for some in found for each in some if each["spec"].get("rollout") == name]
         return sorted(own, key=lambda each: str(each["metadata"].get("creationTimestamp")), reverse=True)
 
-    async def _plots(
-        self,
-        rollout: Object,
-        run: Object | None,
-        contract: Object | None,
-        runs: Sequence[Object],
-        checks: Sequence[str],
-    ) -> Plots:
-        namespace, name = rollout["metadata"]["namespace"], rollout["metadata"]["name"]
-        kept = _kept_in(run)
-        if run is None or not kept:
-            return Plots(problem="No gate has judged here, so there is no evidence to draw.")
-        config_map = await self._cluster.find("configmaps", namespace, kept)
-        if config_map is None:
-            return Plots(problem=f"The evidence is gone: there is no ConfigMap {kept}.")
-        others = {each["metadata"]["name"]: _kept_in(each) for each in runs}
-        wanted = [others[each] for each in evidence.needed(config_map) if others.get(each)]
+    async def _plots(self, case: Case, run: Object, kept: Object) -> Plots:
+        namespace, name = case.view.namespace, case.view.name
         more, segments = await asyncio.gather(
-            asyncio.gather(*(self._cluster.find("configmaps", namespace, each) for each in wanted)),
+            asyncio.gather(
+                *(self._cluster.find("configmaps", namespace, each) for each in evidence.needed(kept))
+            ),
             self._cluster.every("configmaps", namespace, f"{LEDGER_LABEL}={name}"),
         )
+        maps = [kept, *(each for each in more if each is not None)]
         digest = str(run["spec"].get("contractDigest", ""))
-        maps = [config_map, *(each for each in more if each is not None)]
+        wanted, judged = str(case.hold["evidenceDigest"]), [str(check["id"]) for check in case.view.checks]
 
         def draw() -> Plots:
-            pinned = evidence.contract_of(digest, contract, segments)
-            return evidence.plots(str(rollout["status"]["hold"]["evidenceDigest"]), maps, pinned, checks)
+            pinned = evidence.contract_of(digest, case.contract, segments)
+            return evidence.plots(wanted, maps, pinned, judged)
 
         # Thousands of windows take a while to judge again, and others wait for their page.
         return await asyncio.to_thread(draw)
-
-
-def _kept_in(run: Object | None) -> str:
-    return str((((run or {}).get("status") or {}).get("evidence") or {}).get("configMap") or "")

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +30,7 @@ class Options:
 def run(options: Options) -> Exit:
     """Serves until a signal ends it. Raises GateError when it can't begin."""
     host, port = address(options.listen)
-    if (options.tls_cert is None) != (options.tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together.", then=_HELP)
-    for file in (options.tls_cert, options.tls_key):
-        if file is not None and not Path(file).is_file():
-            raise GateError(f"There is no file {file}.")
+    _check_tls(options.tls_cert, options.tls_key)
     reached = access.of_pod() if options.kubeconfig is None else access.of_kubeconfig(options.kubeconfig)
     listening = _listen(host, port)
     scheme = "http" if options.tls_cert is None else "https"
@@ -62,6 +59,21 @@ def address(text: str) -> tuple[str, int]:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"--listen is ADDRESS:PORT, such as 127.0.0.1:8443, not {text!r}.", then=_HELP)
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)
+
+
+def _check_tls(certificate: str | None, key: str | None) -> None:
+    """Raises GateError before anything listens: the web server would end in a traceback."""
+    if certificate is None and key is None:
+        return
+    if certificate is None or key is None:
+        raise UsageError("--tls-cert and --tls-key go together.", then=_HELP)
+    for file in (certificate, key):
+        if not Path(file).is_file():
+            raise GateError(f"There is no file {file}.")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise GateError(f"{certificate} and {key} are no certificate with its key: {error}.") from error
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -11,7 +11,17 @@ from gatewright_cli.kube import Object
 from gatewright_cli.output import ago, clean, parse_time, share, shorten, span, until
 from gatewright_cli.server.chart import Chart
 from gatewright_cli.server.evidence import Plots
-from gatewright_cli.server.explained import bounds, good, proven, samples, step_word
+from gatewright_cli.server.explained import (
+    approving,
+    as_json,
+    bounds,
+    facts,
+    good,
+    may_words,
+    proven,
+    samples,
+    step_word,
+)
 from gatewright_cli.server.reading import Held, Over
 
 _MARKS: Mapping[str, str] = {
@@ -59,6 +69,8 @@ class CheckView:
     cells: tuple[str, ...]
     message: str
     advice: str
+    seen: str
+    """One line of the evidence; empty where nothing is stored."""
     hint: str
     chart: Chart | None
     no_chart: str
@@ -71,20 +83,20 @@ def href(namespace: str, name: str) -> str:
 
 def row(rollout: Object, may_approve: bool, viewer: str, now: datetime) -> Row:
     meta, hold = rollout["metadata"], rollout["status"]["hold"]
-    facts = [
+    told = [
         Fact("Held", ago(hold.get("since"), now), str(hold.get("since") or "")),
         *_clock(hold, now),
         *_approvals(hold),
         Fact("Step", step_word((rollout.get("spec") or {}).get("steps") or [], hold.get("step", ""))),
         Fact("Started by", started_by(hold)),
-        Fact("May you approve", may_words(may_approve, viewer, hold)),
+        Fact("May you approve", may_words(rollout, may_approve, viewer)),
     ]
     return Row(
         str(meta["namespace"]),
         str(meta["name"]),
         href(meta["namespace"], meta["name"]),
         shorten(why(hold), _WHY_SHOWN),
-        tuple(facts),
+        tuple(told),
     )
 
 
@@ -97,37 +109,19 @@ def started_by(hold: Object) -> str:
     return clean(proven(hold.get("initiator")))
 
 
-def may_words(may_approve: bool, viewer: str, hold: Object, contract: Object | None = None) -> str:
-    """Whether this viewer's approval would count, as far as it can be said before it is tried."""
-    listed = (((contract or {}).get("spec") or {}).get("hold") or {}).get("serviceAccounts") or ()
-    if not may_approve:
-        return "no, the verb approve is missing"
-    if viewer == hold.get("initiator"):
-        return "no, you started this change"
-    if any(each.get("reviewer") == viewer for each in hold.get("approvals") or ()):
-        return "you have; somebody else has to as well"
-    if viewer.startswith("system:serviceaccount:") and viewer not in listed:
-        return (
-            "only if the contract lists this service account"
-            if contract is None
-            else ("no, the contract does not list this service account")
-        )
-    return "yes"
-
-
 def _clock(hold: Object, now: datetime) -> list[Fact]:
     """Escalation and the end of the wait; a stopped clock is said first, because both stand still with it."""
     stopped, escalated = hold.get("clockStoppedSince"), hold.get("escalatedAt")
-    facts = []
+    found = []
     if stopped:
         source = clean(hold.get("clockStoppedBy") or "a source that is down")
-        facts.append(Fact("Clock stopped", f"{ago(stopped, now)}, by {source}", str(stopped)))
+        found.append(Fact("Clock stopped", f"{ago(stopped, now)}, by {source}", str(stopped)))
     if escalated:
-        facts.append(Fact("Escalated", ago(escalated, now), str(escalated)))
+        found.append(Fact("Escalated", ago(escalated, now), str(escalated)))
     elif hold.get("escalateAt"):
-        facts.append(Fact("Escalation", until(hold["escalateAt"], now), str(hold["escalateAt"])))
-    facts.append(Fact("Wait ends", until(hold.get("deadline"), now), str(hold.get("deadline") or "")))
-    return facts
+        found.append(Fact("Escalation", until(hold["escalateAt"], now), str(hold["escalateAt"])))
+    found.append(Fact("Wait ends", until(hold.get("deadline"), now), str(hold.get("deadline") or "")))
+    return found
 
 
 def _approvals(hold: Object) -> list[Fact]:
@@ -140,7 +134,7 @@ def _approvals(hold: Object) -> list[Fact]:
 
 def hold_page(found: Held, viewer: str, now: datetime) -> dict[str, Any]:
     """All that the template of a HOLD needs."""
-    rollout, hold, review = found.rollout, found.rollout["status"]["hold"], found.review
+    rollout, hold, review = found.rollout, found.rollout["status"]["hold"], as_json(found.case)
     meta, spec = rollout["metadata"], rollout.get("spec") or {}
     blocking = review["blocking"]
     named = {check["id"] for check in blocking}
@@ -153,48 +147,16 @@ def hold_page(found: Held, viewer: str, now: datetime) -> dict[str, Any]:
         "why": why(hold),
         "breach": bool(hold.get("breach")),
         "note": clean(hold.get("note") or ""),
-        "facts_list": _facts(found, now),
+        "facts_list": [Fact(title[:1].upper() + title[1:], text) for title, text in facts(found.case, now)],
         "blocking": [_check(check, found.plots) for check in blocking],
         "others": [_check(check, found.plots) for check in review["checks"] if check["id"] not in named],
         "no_check": "" if blocking else _no_check(found),
         "plot_problem": clean(found.plots.problem),
-        "approving": _approving(review),
-        "may": may_words(found.may_approve, viewer, hold, found.contract),
+        "approving": approving(found.case),
+        "may": may_words(rollout, found.may_approve, viewer, found.case.contract),
         "commands": [(_purpose(each), each) for each in review["nextActions"]],
         "earlier": [_earlier(each, now) for each in review.get("earlierRuns") or ()],
     }
-
-
-def _facts(found: Held, now: datetime) -> list[Fact]:
-    rollout, hold = found.rollout, found.rollout["status"]["hold"]
-    status = rollout["status"]
-    canary = status.get("canary") or {}
-    run = (found.run or {}).get("spec") or {}
-    who = started_by(hold)
-    if who == proven(""):
-        who += ": no person was seen to write this template, so its author could be anybody"
-    images = ", ".join(clean(image) for image in canary.get("images") or ())
-    contract = f"{run.get('contract') or rollout['spec']['contractRef']['name']}@{run.get('contractGeneration', '?')}"
-    writer = clean(hold.get("contractWrittenBy") or "")
-    if writer:
-        same = ", who started this change as well" if writer == hold.get("initiator") else ""
-        contract += f", last written by {writer}{same}"
-    attempts = status.get("attempts") or {}
-    budget = (
-        f"; {attempts.get('used', 0)} of {attempts['budget']} revisions tried"
-        if attempts.get("budget")
-        else ""
-    )
-    return [
-        Fact("Held", ago(hold.get("since"), now), str(hold.get("since") or "")),
-        *_clock(hold, now),
-        *_approvals(hold),
-        Fact("Started by", who),
-        Fact("Change", f"revision {canary.get('revision', '?')}" + (f", {images}" if images else "")),
-        Fact("Contract", contract),
-        Fact("Attempt", f"{status.get('attempt', 0)}{budget}"),
-        Fact("Evidence", f"run {hold.get('run', '')}, {str(hold.get('evidenceDigest', ''))[:19]}…"),
-    ]
 
 
 def _check(check: Object, plots: Plots) -> CheckView:
@@ -213,6 +175,7 @@ def _check(check: Object, plots: Plots) -> CheckView:
         cells=cells,
         message=clean(check.get("message") or ""),
         advice=clean(check.get("wouldChange") or ""),
+        seen=clean(check.get("excerpt") or ""),
         hint=clean(check.get("fixHint") or ""),
         chart=plots.charts.get(name),
         no_chart=clean(plots.missing.get(name, "")),
@@ -220,19 +183,9 @@ def _check(check: Object, plots: Plots) -> CheckView:
 
 
 def _no_check(found: Held) -> str:
-    if found.run is None:
+    if found.case.view.run is None:
         return "No single check: there is no gate run to read."
     return f"No single check: {clean(found.rollout['status']['hold'].get('reason', ''))}."
-
-
-def _approving(review: Object) -> str:
-    breach = "You would let a proven breach pass. " if review["hold"].get("breach") else ""
-    longest = (review.get("contract") or {}).get("maxWaiver")
-    bound = f" It may last at most {longest}." if longest else ""
-    return clean(
-        f"{breach}On your word {review['onApproval']}. The waiver holds for this evidence, revision and contract "
-        f"alone, until it expires.{bound} A new breach of a check that rolls back still rolls back."
-    )
 
 
 _PURPOSES = {

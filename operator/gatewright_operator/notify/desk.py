@@ -81,13 +81,16 @@ class Desk:
         if raw is None or sink is None:
             return IDLE_SECONDS
         now = self._clock()
-        notices = await self._board.selected(sink.spec.namespaces, await self._board.notices())
+        everything, unread = await self._board.notices()
+        notices = await self._board.selected(sink.spec.namespaces, everything)
         born = sink.metadata.creation_timestamp or now
         standing = for_sink(sink.spec, born, notices, self._board.sources(), now)
         self._ask_about_sources(standing)
         status, generation = sink.status, sink.metadata.generation
         changed = status.observed_generation != generation
-        todo = next_round(sink.spec, status, standing, now, changed=changed, became=self._board.became())
+        todo = next_round(
+            sink.spec, status, standing, now, changed=changed, became=self._board.became, unread=unread
+        )
         known = _ready(status)
         missing = known is not None and known.reason == Reason.SECRET_NOT_FOUND
         check = changed or missing or bool(todo.letters)

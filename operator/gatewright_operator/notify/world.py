@@ -33,18 +33,18 @@ class NoticeBoard:
         self._api = api
         self._cache = cache
         self._clock = clock
-        self._known: dict[tuple[str, str], tuple[str, tuple[Notice, ...]]] = {}
+        self._known: dict[tuple[str, str], tuple[str, tuple[Notice, ...] | None]] = {}
         self._labels: dict[str, tuple[float, dict[str, str]]] = {}
 
     def sinks(self) -> dict[str, Json]:
         """All sinks as they were last seen, by name."""
         return {raw["metadata"]["name"]: raw for raw in self._cache.all(NOTIFICATION_SINKS)}
 
-    async def notices(self) -> list[Notice]:
-        """All that stands for all Rollouts."""
+    async def notices(self) -> tuple[list[Notice], set[str]]:
+        """All that stands for all Rollouts, and NAMESPACE/NAME of those that can't be read."""
         known, read = self._known, 0
         # Built aside: while this one gives way, another sink's round must not see half of it.
-        result: dict[tuple[str, str], tuple[str, tuple[Notice, ...]]] = {}
+        result: dict[tuple[str, str], tuple[str, tuple[Notice, ...] | None]] = {}
         for raw in self._cache.all(ROLLOUTS):
             meta = raw["metadata"]
             key, version = (meta["namespace"], meta["name"]), meta["resourceVersion"]
@@ -56,7 +56,8 @@ class NoticeBoard:
                     await asyncio.sleep(0)
             result[key] = found
         self._known = result
-        return [notice for _, notices in result.values() for notice in notices]
+        unread = {"/".join(key) for key, (_, notices) in result.items() if notices is None}
+        return [notice for _, notices in result.values() for notice in notices or ()], unread
 
     def sources(self) -> list[MetricSource]:
         """All MetricSources that parse."""
@@ -69,14 +70,10 @@ class NoticeBoard:
                 continue
         return found
 
-    def became(self) -> dict[str, str]:
-        """NAMESPACE/NAME → what the Rollout says of itself now."""
-        return {
-            f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": str(
-                (raw.get("status") or {}).get("message", "")
-            )
-            for raw in self._cache.all(ROLLOUTS)
-        }
+    def became(self, rollout: str) -> str:
+        """What a Rollout (NAMESPACE/NAME) says of itself now."""
+        raw = self._cache.get(ROLLOUTS, *rollout.split("/", 1))
+        return "The Rollout is gone." if raw is None else str((raw.get("status") or {}).get("message", ""))
 
     async def selected(self, selector: LabelSelector | None, notices: list[Notice]) -> list[Notice]:
         """Those of the namespaces that a sink selects. Raises ApiError when a namespace can't be read now."""
@@ -96,12 +93,12 @@ class NoticeBoard:
         return labels
 
 
-def _read(raw: Json) -> tuple[Notice, ...]:
+def _read(raw: Json) -> tuple[Notice, ...] | None:
     try:
         rollout = Rollout.model_validate(raw)
     except ValidationError:
         # Its own reconcile says so.
-        return ()
+        return None
     return of_rollout(rollout.metadata, rollout.status, len(rollout.spec.steps))
 
 

@@ -26,7 +26,8 @@ def let_be(d: Draft, cause: str, reason: str, message: str, *entries: Entry) -> 
     ignored = d.entry("BreachIgnored", cause=f"{given.order}/{cause}", body=body)
     if not d.known(ignored):
         d.say(Reason.BREACH_IGNORED, sentence, warning=True)
-    d.record(*entries, ignored)
+    # Whoever aborts in the meantime does not wait for these either.
+    d.record(*entries, ignored, required=False)
     return sentence
 
 

@@ -85,7 +85,7 @@ def finished(s: Snapshot, plan: Plan) -> RolloutStatus | None:
 
 
 def _overridden(override: OverrideStatus) -> str:
-    where = "promotes it" if override.to == "Promote" else f"sends it on to step {override.to}"
+    where = "promotes it" if override.to == "Promote" else f"sends it on to step {int(override.to) + 1}"
     let_be = f" Breaches do not roll back before {format_time(override.expires_at)}."
     return (
         f"An Override of {override.by} {where}: {override.reason}{let_be if override.ignore_breach else ''}"

@@ -8,6 +8,7 @@ from gatewright_operator.plan.actions import Plan
 from gatewright_operator.plan.approvals import Count, counted, given_before, refusal_while_lapsed, shown
 from gatewright_operator.plan.back import rolling_back
 from gatewright_operator.plan.bake import bake_interrupted, complete
+from gatewright_operator.plan.breaches import seconds_let_be
 from gatewright_operator.plan.draft import Draft
 from gatewright_operator.plan.hold_clock import beyond, escalate_by_order, policy, waits, wound
 from gatewright_operator.plan.holding import hold_without_verdict
@@ -158,7 +159,7 @@ def _retry(d: Draft, hold: HoldStatus, heard: Heard, does: str) -> Plan:
 
 def _timed_out(d: Draft, hold: HoldStatus) -> Plan:
     """The clock alone never reverts: `onTimeout: Rollback` acts only on a hold that rests on a proven breach."""
-    if policy(d).on_timeout is OnBreach.ROLLBACK and hold.breach:
+    if policy(d).on_timeout is OnBreach.ROLLBACK and hold.breach and seconds_let_be(d) is None:
         return _go_back(
             d,
             hold,

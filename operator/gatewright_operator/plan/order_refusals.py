@@ -90,12 +90,12 @@ def _of_skip(d: Draft, to: int) -> Refusal | None:
     if to >= steps:
         return (
             Reason.NOTHING_TO_OVERRIDE,
-            f"There is no step {to}: steps are counted from 0, and the last one is {steps - 1}.",
+            f"There is no step {to + 1}; the last one is step {steps} of {steps}.",
         )
     if to <= here:
         return (
             Reason.NOTHING_TO_OVERRIDE,
-            f"The rollout is at step {here} already, and an Override goes forward only: to a later step, or to Promote.",
+            f"The rollout is at {d.step_name()} already, and an Override goes forward only: to a later step, or to Promote.",
         )
     return None
 

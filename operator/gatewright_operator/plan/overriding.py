@@ -58,10 +58,18 @@ def _override(d: Draft, heard: Heard) -> Plan:
     return d.again()
 
 
-def _landing(d: Draft, to: int) -> int:
-    """Where to go on for step `to`: at the weight that it needs, when that is not in force yet."""
+def _weight_step(d: Draft, to: int) -> int | None:
+    """The step that sets the weight which holds at step `to`; None before the first."""
     weights = [i for i, step in enumerate(d.spec.steps[: to + 1]) if step.set_weight is not None]
-    return weights[-1] if weights and weights[-1] >= d.status.current_step else to
+    return weights[-1] if weights else None
+
+
+def _landing(d: Draft, to: int) -> int:
+    """Where to go on for step `to`: at the weight that it needs, when that is not in force (somebody may have lowered it)."""
+    needed = _weight_step(d, to)
+    if needed is None or d.status.weight.desired == d.spec.steps[needed].set_weight:
+        return to
+    return needed
 
 
 def step_after(d: Draft) -> int:
@@ -70,9 +78,7 @@ def step_after(d: Draft) -> int:
     if given is None or given.to == "Promote" or given.attempt != d.status.attempt:
         return here + 1
     to = int(given.to)
-    if here >= to or to >= len(d.spec.steps) or _landing(d, to) != here:
-        return here + 1
-    return to
+    return to if here < to < len(d.spec.steps) and here == _weight_step(d, to) else here + 1
 
 
 def unpaused_by_kubectl(d: Draft) -> Plan:
