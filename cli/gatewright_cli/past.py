@@ -25,21 +25,8 @@ _ENDS = {
     "Deleted": ("the Rollout was deleted", "dim"),
 }
 _LOOKS = {"PROMOTE": "green", "HOLD": "yellow", "ROLLBACK": "red"}
-_EVENTS = frozenset(
-    (
-        "Verdict",
-        "Breach",
-        "BreachIgnored",
-        "Held",
-        "Escalated",
-        "Review",
-        "Order",
-        "Overridden",
-        "Promoted",
-        "Back",
-        "Restoring",
-    )
-)
+_NO_EVENT = frozenset(("Adopted", "Contract", "WeightSet", ""))
+"""What is left to `ledger show`; kinds of entries of later versions are events."""
 
 
 @dataclass
@@ -83,11 +70,7 @@ def attempts(entries: Iterable[Object]) -> list[Attempt]:
     for entry in entries:
         key = entry.get("key") or {}
         kind, number = str(key.get("kind", "")), key.get("attempt")
-        if (
-            not isinstance(number, int)
-            or number < 1
-            or (kind not in _EVENTS and kind not in _ENDS and kind != "Started")
-        ):
+        if not isinstance(number, int) or number < 1 or kind in _NO_EVENT:
             continue
         revision = str(key.get("revision", ""))
         attempt = found.setdefault((revision, number), Attempt(revision, number))

@@ -229,6 +229,16 @@ class TestHistory:
         assert "rolled back after 2m" in text
         assert "not over yet" in text
 
+    def test_an_override_is_told_with_who_it_was(self) -> None:
+        past_the_gate = [
+            entry(1, "Started", canary={"images": ["x"]}),
+            entry(2, "Overridden", step="1", actor="sre-1", message="sre-1 un-paused it by kubectl."),
+            entry(3, "BreachIgnored", step="bake", message="http-success is in breach."),
+        ]
+        lines = past.render(past.attempts(past_the_gate), "x")
+        assert "step 2   Overridden      by sre-1: sre-1 un-paused it by kubectl." in lines[1]
+        assert "bake     BreachIgnored   http-success is in breach." in lines[2]
+
     def test_who_is_not_proven_is_not_named(self) -> None:
         text = "\n".join(past.render(past.attempts(LEDGER), "x"))
         assert "shop/checkout:1.9.0, started by unproven" in text

@@ -49,9 +49,9 @@ def statements(entries: Iterable[Entry], kinds: Iterable[Predicate]) -> Iterator
 
 
 def verdicts(entries: Iterable[Entry]) -> Iterator[tuple[Entry, Verdict]]:
-    """What a gate decided, and breaches that were proven after it."""
+    """What a gate decided; what was found while it was held, and breaches that were proven after it."""
     for entry in entries:
-        if entry.key.kind in (EntryKind.VERDICT, EntryKind.BREACH):
+        if entry.key.kind in (EntryKind.VERDICT, EntryKind.BLOCKED, EntryKind.BREACH):
             yield entry, Verdict.model_validate(entry.body["verdict"])
 
 
