@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -74,8 +75,9 @@ def sources() -> Mapping[str, str]:
     return {name: found[name] for name in sorted(found) if name.endswith(".yaml")}
 
 
+@cache
 def shipped(operator_user: str, controllers: Controllers) -> tuple[Shipped, ...]:
-    """What the chart installs where the operator and the controllers have these names."""
+    """What the chart installs where the operator and the controllers have these names. Read once: nobody changes it."""
     found = []
     for text in sources().values():
         text = text.replace(OPERATOR_USER, operator_user)

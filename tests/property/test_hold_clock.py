@@ -165,7 +165,7 @@ async def test_a_ledger_that_cannot_be_written_does_not_keep_the_call_waiting_an
 # What a time-out may do
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     breach=st.booleans(),
     on_timeout=st.sampled_from(["Hold", "Rollback"]),
@@ -202,7 +202,7 @@ async def test_no_clock_ever_promotes_and_it_reverts_only_what_is_proven_bad(
 # Restarts
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(
     moves=st.lists(st.tuples(st.sampled_from(["down", "up", "wait"]), st.integers(1, 12)), max_size=6),
     restarts=st.sets(st.integers(0, 11), max_size=6),
