@@ -110,7 +110,11 @@ class TestPeoplesRights:
                 {"approve rollouts", "operate rollouts", "create gatereviews", "create gateorders"},
                 {"override rollouts", "update rollouts", "update gatecontracts", "update gatereviews"},
             ),
-            ("gatewright-override", {"override rollouts"}, {"approve rollouts", "create gatereviews"}),
+            (
+                "gatewright-override",
+                {"override rollouts", "create gateorders"},
+                {"approve rollouts", "operate rollouts"},
+            ),
             (
                 "gatewright-author",
                 {"create rollouts", "update gatecontracts"},
