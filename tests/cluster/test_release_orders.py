@@ -41,7 +41,7 @@ def sre(as_user: Person) -> Path:
 
 @pytest.fixture
 def on_call(as_user: Person) -> Path:
-    return as_user("sre-on-call", roles=("gatewright-override", "gatewright-reviewer"))
+    return as_user("sre-on-call", roles=("gatewright-override",))
 
 
 def test_paused_at_a_gate_it_waits_for_the_resume(

@@ -55,7 +55,7 @@ def test_the_first_word_is_a_verb_and_each_says_what_it_is_for() -> None:
     found = dict(complete.complete([""]).words)
     assert {"status", "holds", "approve", "explain", "history", "can-i", "lint", "ledger"} <= set(found)
     assert all(found.values())
-    assert words("re") == ["review", "reject", "request-changes", "retry"]
+    assert words("re") == ["review", "reject", "request-changes", "retry", "resume"]
     assert words("ledger", "") == ["show", "verify", "export", "replay"]
 
 
