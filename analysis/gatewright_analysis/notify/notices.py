@@ -42,6 +42,8 @@ OPENING: Final = frozenset({NoticeKind.HELD, NoticeKind.ESCALATED, NoticeKind.SO
 """What stands until it ends; the rest only happens."""
 
 _UNDER_WAY = frozenset({Phase.PROGRESSING, Phase.PAUSED, Phase.HELD, Phase.PROMOTING, Phase.BAKING})
+_STOPPED_BY = re.compile(r"([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?) \(\w+\)")
+"""As `hold.clockStoppedBy` lists them: `prometheus (SourceTimeout), gateway (SourceUnreachable)`."""
 _NAMED_SOURCE = re.compile(r"\bMetricSource ([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)")
 
 
@@ -173,9 +175,11 @@ def _of_transitions(meta: ObjectMeta, status: RolloutStatus) -> Iterable[Notice]
 
 def rests_on(hold: HoldStatus) -> frozenset[str]:
     """MetricSources that the HOLD names as the cause; none when its reason is another."""
-    if hold.clock_stopped_since is None and hold.reason not in OF_A_SOURCE:
+    if hold.reason not in OF_A_SOURCE:
+        # What was judged by the numbers that there are is told, whatever becomes of the source later.
         return frozenset()
-    return frozenset(_NAMED_SOURCE.findall(f"{hold.clock_stopped_by} {hold.message}"))
+    stopped = _STOPPED_BY.findall(hold.clock_stopped_by)
+    return frozenset((*stopped, *_NAMED_SOURCE.findall(hold.message)))
 
 
 def commands(namespace: str, name: str, *, waivable: bool) -> tuple[str, ...]:
