@@ -13,6 +13,7 @@ from devcluster.instance import Instance
 NAMESPACE = "shop"
 DEVELOPER = "developer-a"
 REVIEWER = "reviewer-a"
+OTHER_REVIEWER = "reviewer-b"
 _SECONDS = 90.0
 
 
@@ -66,6 +67,7 @@ class People:
     admin: Person
     developer: Person
     reviewer: Person
+    other_reviewer: Person
 
     @classmethod
     def of(cls, cluster: Instance) -> "People":
@@ -75,4 +77,5 @@ class People:
             Person("admin", cluster.kubeconfig, program),
             Person(DEVELOPER, cluster.user(DEVELOPER), program),
             Person(REVIEWER, cluster.user(REVIEWER), program),
+            Person(OTHER_REVIEWER, cluster.user(OTHER_REVIEWER), program),
         )

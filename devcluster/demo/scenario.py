@@ -126,8 +126,8 @@ def _met(value: float, most: float) -> str:
 
 
 def _try_to_cheat(stage: Stage, view: View) -> None:
-    """The developer may review in this namespace, but not the own change, and not in another's name."""
-    developer, reviewer = stage.people.developer, stage.people.reviewer
+    """The developer may review in this namespace, but not the own change; and nobody in another's name."""
+    developer, reviewer, other = stage.people.developer, stage.people.reviewer, stage.people.other_reviewer
     words = ("approve", "checkout", "--reason", "It works on my machine.", "--expires", "1h", "--yes")
     _say_command(view, developer, *words)
     own = refused(developer.gate, *words)
@@ -135,8 +135,8 @@ def _try_to_cheat(stage: Stage, view: View) -> None:
     if expected not in own:
         raise WrongEnd(f"{developer.name} should not approve the own change for that reason, but: {own}")
     view.quote(f"Refused: {expected}")
-    view.say(f"$ kubectl create -f review-signed-{reviewer.name}.json    # as {developer.name}, by hand")
-    forged = forge(developer, stage.rollout(), in_the_name_of=reviewer.name, reason="It works on my machine.")
+    view.say(f"$ kubectl create -f review-signed-{reviewer.name}.json    # as {other.name}, by hand")
+    forged = forge(other, stage.rollout(), in_the_name_of=reviewer.name, reason="Would you sign this for me?")
     if "Nobody signs for somebody else." not in forged:
         raise WrongEnd(f"A forged name should be refused for that, and was refused for: {forged}")
     view.quote(f"Refused: {sentence(forged)}")

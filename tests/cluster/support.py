@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,9 +98,32 @@ def kubectl(
 def rest(
     kubeconfig: Path, method: str, path: str, body: Manifest | None = None, **options: str
 ) -> dict[str, Any]:
-    """One call of the API, for setting a stage: a tenth of what a start of kubectl costs. Raises ApiRefused."""
-    with Client(kubeconfig) as client:
-        return client.request(method, path, body, **options)
+    """One call of the API, for setting a stage: a tenth of what a start of kubectl costs. Raises ApiRefused.
+
+    Reading, which tests that wait do many times, goes over a connection that stays open.
+    """
+    if method != "GET":
+        with Client(kubeconfig) as client:
+            return client.request(method, path, body, **options)
+    kept = _reader(str(kubeconfig), Path(kubeconfig).stat().st_mtime_ns, threading.get_ident())
+    try:
+        return kept.request(method, path, body, **options)
+    except ConnectionError:
+        # The server closed, or was started anew, since the last call.
+        return kept.request(method, path, body, **options)
+
+
+class _Reader(Client):
+    """Closes its connection when nobody remembers it any more."""
+
+    def __del__(self) -> None:
+        self._connection.close()
+
+
+@functools.lru_cache(maxsize=64)
+def _reader(kubeconfig: str, written: int, thread: int) -> Client:
+    """One for each thread: a connection carries one call at a time. A file that was written anew names another server."""
+    return _Reader(Path(kubeconfig))
 
 
 def apply(manifest: Manifest | list[Manifest], kubeconfig: Path | str, *extra: str) -> Answer:

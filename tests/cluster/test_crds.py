@@ -760,7 +760,14 @@ def test_defaults_are_written_into_the_object(api_only: Instance) -> None:
     }
     assert stored["workloadRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
     stored = apply(contract(), api_only.kubeconfig, "--dry-run=server", "-o", "json").json["spec"]
-    assert stored["hold"] == {"timeout": "24h", "onTimeout": "Hold", "maxWaiver": "72h"}
+    assert stored["hold"] == {
+        "escalateAfter": "15m",
+        "timeout": "24h",
+        "onTimeout": "Hold",
+        "maxWaiver": "72h",
+        "minApprovals": 1,
+        "separationOfDuties": "Disclose",
+    }
     assert stored["totalFailure"] == {"badRatio": 0.5, "for": "15s"}
     assert stored["checks"][0]["require"] == "Pass"
 

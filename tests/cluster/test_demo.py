@@ -23,7 +23,7 @@ STORY = (
     r"kubectl gate review checkout -n shop +# as reviewer-a",
     r"started by +developer-a",
     r"Refused: developer-a started this change; somebody else has to approve it\.",
-    r"Refused: spec\.reviewer is reviewer-a, but you are developer-a\. Nobody signs for somebody else\.",
+    r"Refused: spec\.reviewer is reviewer-a, but you are reviewer-b\. Nobody signs for somebody else\.",
     r"Accepted: reviewer-a approved",
     r"✓ v5 was promoted and baked, on the word of reviewer-a",
     r"requests through the gateway; \d+ failed because .*; 0 failed otherwise",

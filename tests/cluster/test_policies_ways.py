@@ -178,5 +178,8 @@ class TestMachines:
         refused(held.order(machine, orderedBy=self.user(held)), self.refusal(held))
 
     def test_it_signs_for_no_person(self, held: Court, machine: Path) -> None:
+        # One that is not listed is refused for that as well, and either sentence may come first.
+        held.report(decisions=RULES | {"serviceAccounts": [self.user(held)]})
+        eventually(lambda: held.order(machine, orderedBy=self.user(held)).ok, 20, "the policies see the list")
         answer = held.review(machine, groups=groups_of(machine))
         refused(answer, f"spec.reviewer is reviewer-a, but you are {self.user(held)}.")

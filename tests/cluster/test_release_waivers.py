@@ -9,7 +9,7 @@ import pytest
 
 from devcluster import Instance
 from devcluster.install import Operator
-from tests.cluster.releases import DOUBTFUL, STEPS, TWO_STEPS, Person, Release, contract
+from tests.cluster.releases import DOUBTFUL, STEPS, TWO_STEPS, Person, Release, check, contract
 from tests.cluster.support import eventually
 
 pytestmark = pytest.mark.timeout(300)
@@ -125,4 +125,88 @@ def test_an_approval_and_a_new_revision_in_the_same_second_never_promote_the_new
     promoted = [entry["key"]["revision"] for entry in shop.entries("Promoted")]
     approved = {entry["body"]["spec"]["revision"] for entry in shop.entries("Review")}
     assert set(promoted) <= approved, "promoted without an approval of its own"
+    shop.verify_ledger()
+
+
+SLOW = {
+    "id": "fast-answers",
+    "oracleKind": "Deterministic",
+    "onBreach": "Hold",
+    "limit": {"minGoodRatio": 0.95},
+    "evidence": [
+        {
+            "stages": ["Canary"],
+            "latency": {"source": "prometheus", "histogram": "http_request_duration_seconds", "le": 0.5},
+        }
+    ],
+}
+LENIENT = {"totalFailure": {"badRatio": 0.99, "for": "3s"}}
+"""So that a breach of the check itself decides."""
+
+
+def test_what_only_holds_stays_waived_in_breach_at_every_gate_of_the_span(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    only_holds = contract([check(onBreach="Hold")], **LENIENT)
+    shop = Release.create(cluster, namespace, steps=TWO_STEPS, contract_spec=only_holds)
+    with shop.traffic():
+        shop.release(VERSION="v2", ERROR_RATE="0.2")
+        hold = shop.phase("Held", step=1)["hold"]
+        assert hold["breach"], "a proven breach that only holds"
+        assert shop.review("Approve", who=as_user("reviewer-a", roles=REVIEWER), through="Remaining").ok
+        shop.promoted("v2")
+    [last] = [e["body"]["verdict"] for e in shop.entries("Verdict") if e["body"]["verdict"]["step"] == "3"]
+    assert (last["decision"], last["checks"][0]["status"]) == ("PROMOTE", "waived")
+    assert last["checks"][0]["found"] == "fail", "what was found stands beside the waiver"
+    shop.verify_ledger()
+
+
+def test_what_rolls_back_does_so_under_a_waiver_too(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    shop = Release.create(cluster, namespace, steps=TWO_STEPS, replicas=4, contract_spec=contract(**LENIENT))
+    with shop.traffic():
+        shop.release_with_setting("ERROR_RATE", DOUBTFUL["ERROR_RATE"])
+        shop.phase("Held", step=1)
+        # What a second canary pod reads as it starts, for the next weight.
+        shop.set_setting("ERROR_RATE", "0.9")
+        assert shop.review("Approve", who=as_user("reviewer-a", roles=REVIEWER), through="Remaining").ok
+        status = shop.phase("RolledBack")
+    assert status["rejected"]["reason"].startswith("Breach"), status["rejected"]
+    run = next(r for r in shop.all("gateruns.gatewright.dev") if r["spec"]["step"] == "3")
+    assert run["spec"]["waivers"], "the gate began with the waiver"
+    assert run["status"]["verdict"]["decision"] == "ROLLBACK"
+    shop.clean_at_rest()
+    shop.verify_ledger()
+
+
+def test_what_newly_blocks_during_a_hold_voids_what_was_approved_before(
+    cluster: Instance, operator: Operator, namespace: str, as_user: Person
+) -> None:
+    spec = contract([check(onBreach="Hold"), SLOW], hold={"minApprovals": 2}, **LENIENT)
+    shop = Release.create(cluster, namespace, contract_spec=spec)
+    first, second = (as_user(f"reviewer-{name}", roles=REVIEWER) for name in "ab")
+    with shop.traffic():
+        shop.release(VERSION="v2", LATENCY_SLOW_RATE="0.3", ERROR_RATE="0.3", ERROR_AFTER_SECONDS="40")
+        before = shop.phase("Held")["hold"]
+        assert before["blocking"] == ["fast-answers"]
+        counted = shop.answer("gatereviews.gatewright.dev", shop.review("Approve", who=first))
+        assert "1 of 2 approvals" in counted["message"]
+        eventually(
+            lambda: shop.status["hold"]["blocking"] == ["fast-answers", "http-success"],
+            90,
+            "the errors block as well",
+        )
+    now = shop.status["hold"]
+    assert now["evidenceDigest"] != before["evidenceDigest"]
+    assert not now.get("approvals"), "approvals of what was seen before are void"
+    late = shop.review(
+        "Approve", who=second, evidenceDigest=before["evidenceDigest"], checks=before["blocking"]
+    )
+    assert not late.ok
+    assert "not what you have seen" in late.err
+    for who, said in ((first, "1 of 2 approvals"), (second, "2 of 2 approvals")):
+        assert said in shop.answer("gatereviews.gatewright.dev", shop.review("Approve", who=who))["message"]
+    shop.promoted("v2")
+    assert [e["body"]["verdict"]["blocking"] for e in shop.entries("Blocked")] == [now["blocking"]]
     shop.verify_ledger()
