@@ -80,6 +80,12 @@ class _Judged:
         return found is not None and (bool(found.cached_from) or found.reason == Reason.SAMPLES_EXHAUSTED)
 
     @property
+    def gathers(self) -> bool:
+        """A waiver covers it, and what it is covered for is not known yet: its evidence is still on the way."""
+        found = self.result
+        return found is not None and found.status is CheckStatus.WAIVED and found.found is CheckStatus.PENDING
+
+    @property
     def sentence(self) -> str:
         said = "it was not judged" if self.result is None else self.result.message.rstrip(".")
         return f"{self.check.id}: {said}"
@@ -105,7 +111,8 @@ def decide(
     proven failure, or a planned look that is spent: HOLD, as soon as it is known; where a check's was known
     before the gate began, once no other check waits for evidence. Every check satisfied, `duration` over, and
     the world known to be the same: PROMOTE. Else, at the deadline: HOLD; else wait. With `on_inconclusive`
-    Complete (a bake), evidence that never came ends in PROMOTE: its absence reverts nothing.
+    Complete (a bake), evidence that never came ends in PROMOTE: its absence reverts nothing. A waiver stands for a proof
+    and not for the evidence: a check that is waived is looked at as long as any other.
 
     Raises ValueError for results of a check that is not expected here, or two of one check.
     """
@@ -120,15 +127,16 @@ def decide(
     final = [item for item in open_ if item.status in _FINAL or item.reason == Reason.WORLD_DRIFTED]
     lenient = on_inconclusive is OnInconclusive.COMPLETE
     stopping = [item for item in final if not (lenient and item.reason == Reason.LOW_TRAFFIC)]
-    pending = any(item.status is CheckStatus.PENDING for item in open_)
+    gathering = [item for item in judged if item.gathers]
+    pending = bool(gathering) or any(item.status is CheckStatus.PENDING for item in open_)
     late = clock.now >= clock.max_duration + _GRACE_WINDOWS * clock.window
     at_deadline = clock.now >= clock.max_duration and (late or not pending)
     # What was known before the gate began does not keep the other checks from their evidence.
     waits = pending and not at_deadline and all(item.known_before for item in stopping)
     if stopping and not waits:
         return _ended(Decision.HOLD, stopping, open_, contract)
-    # Also under a waiver: a breach that rolls back has the whole gate to show itself.
-    if not open_ and clock.now >= clock.duration:
+    # Under a waiver a breach that rolls back has the whole gate to show itself.
+    if not open_ and clock.now >= clock.duration and (at_deadline or not gathering):
         complete = _complete(judged, lenient=lenient)
         if world_unknown is None or complete.decision is not Decision.PROMOTE:
             return complete
@@ -139,8 +147,11 @@ def decide(
             return Outcome(Decision.PROMOTE, Reason.NOT_PROVEN, (), clip(sentence))
         return _ended(Decision.HOLD, open_, open_, contract)
     left = seconds(max(0.0, clock.max_duration - clock.now))
+    waited_for = open_ or gathering
     sentence = (
-        f"Judging, {left} left at most: {_list(open_)}." if open_ else f"All checks passed, {left} left."
+        f"Judging, {left} left at most: {_list(waited_for)}."
+        if waited_for
+        else f"All checks passed, {left} left."
     )
     return Outcome(None, Reason.GATE_RUNNING, _ids(open_), clip(sentence))
 

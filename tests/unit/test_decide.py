@@ -239,6 +239,17 @@ class TestWaivers:
         results = self.waived(good(errors=breach("errors")), "errors")
         assert decided(results).decision is Decision.ROLLBACK
 
+    def test_a_waived_check_is_looked_at_as_long_as_any_other(self) -> None:
+        """A waiver stands for a proof, not for the evidence: one bad window too few is no reason to go on."""
+        results = self.waived(good(errors=result("errors", "pending", Reason.COLLECTING)), "errors")
+        outcome = decided(results)
+        assert (outcome.decision, outcome.reason) == (None, Reason.GATE_RUNNING)
+        assert "errors" in outcome.message
+        assert decided(results, 1300).decision is Decision.PROMOTE, "at the end the waiver counts"
+        assert (
+            decided(self.waived(good(errors=breach("errors")), "errors"), 900).decision is Decision.ROLLBACK
+        )
+
     def test_what_passed_or_is_only_shown_is_left_as_it_is(self) -> None:
         results = good(shown=result("shown", "fail", Reason.BREACH_ABSOLUTE, breach=True))
         assert self.waived(results, "errors", "shown") == results
