@@ -33,7 +33,7 @@ from tests.cluster.checkout import (
     service,
 )
 from tests.cluster.decisions import Decisions
-from tests.cluster.support import Answer, Manifest, eventually, kubectl_program
+from tests.cluster.support import BRIEF, Answer, Manifest, eventually, kubectl_program
 from tests.cluster.traffic import Traffic, lost
 
 __all__ = [
@@ -264,6 +264,6 @@ def gate(args: list[str], kubeconfig: Path) -> Answer:
         text=True,
         timeout=180,
         check=False,
-        env=os.environ | {"KUBECTL": str(kubectl_program()), "NO_COLOR": "1"},
+        env=os.environ | BRIEF | {"KUBECTL": str(kubectl_program()), "NO_COLOR": "1"},
     )
     return Answer(run.returncode == 0, run.stdout, run.stderr)

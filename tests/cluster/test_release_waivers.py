@@ -109,9 +109,9 @@ def test_an_approval_of_one_revision_is_none_of_the_next(
 def test_an_approval_and_a_new_revision_in_the_same_second_never_promote_the_new_one(
     cluster: Instance, operator: Operator, namespace: str, as_user: Person
 ) -> None:
-    """As many times as fit into half a minute, at least twice."""
+    """As many times as fit into a quarter of a minute, at least twice."""
     shop = held_release(cluster, namespace)
-    reviewer, ends, round_ = as_user("reviewer-a", roles=REVIEWER), monotonic() + 30, 0
+    reviewer, ends, round_ = as_user("reviewer-a", roles=REVIEWER), monotonic() + 15, 0
     with shop.traffic():
         while round_ < 2 or monotonic() < ends:
             round_ += 1
