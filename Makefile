@@ -7,8 +7,8 @@ MAKEFLAGS += --no-print-directory
 
 # Yours to set, on the command line or in the environment.
 VENV ?= .venv
-# Most cluster tests wait for a control plane, so more workers than cores pays off.
-WORKERS ?= 4
+# Cluster tests wait for their control plane now and then, so one worker more than two cores pays off; each has its own.
+WORKERS ?= 3
 # What `make test` runs, and with which further options: make test TESTS=tests/unit PYTEST_ARGS=-x
 TESTS ?= tests
 PYTEST_ARGS ?=

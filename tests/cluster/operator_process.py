@@ -104,7 +104,7 @@ class OperatorProcess:
         """What it told about a key since its line number `after`."""
         return [line for line in self.lines[after:] if line["key"] == key]
 
-    def wait_until_woken(self, key: str, after: int = 0, seconds: float = 15.0) -> dict[str, Any]:
+    def wait_until_woken(self, key: str, after: int = 0, seconds: float = 60.0) -> dict[str, Any]:
         """The latest that it told about a key since its line number `after`, as soon as there is something."""
         return eventually(lambda: self.woken_for(key, after), seconds, f"{key} is reconciled")[-1]
 
